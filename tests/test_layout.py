@@ -116,22 +116,22 @@ BUDGETS: dict[tuple[str, ...], int] = {
     ("groupsdk/connect",): 10_670,
     ("assignors", "groupsdk/assignment/check"): 8_780,
     ("groupsdk/broker",): 28_180,
-    # objectives, standstills and the groups' state at the end of the log; a lakehouse, by both engines
-    ("groupsdk/history",): 17_970,
+    # objectives, standstills and the groups' state at the end of the log; a lakehouse, by both engines, with the log itself
+    ("groupsdk/history",): 18_420,
     (
         "groupsdk/admin",
         "groupsdk/cli",
         "groupsdk/web",
         "groupsdk/telemetry",
         "groupsdk/http",
-    ): 12_500,
+    ): 12_610,
     ("groupsdk/testing",): 4_860,
     ("groupsdk/election",): 440,
     ("groupsdk/shards",): 5_250,
     ("groupsdk/verdict",): 2_630,
-    ("tests",): 151_440,
+    ("tests",): 151_950,
 }
-MAX_MODULES = 594
+MAX_MODULES = 596
 LONG_MODULE = 800
 """A module over that is named in a warning: it may hold two ideas."""
 

@@ -105,6 +105,7 @@ def run_command(**given: Any) -> None:
         _run_locally(options)
         return
     _needs_spark(local=can_be_local)
+    history_options.refuse_delta_archive(options)
     _run(options)
 
 
@@ -214,19 +215,28 @@ def maintain_command(out: str, retention_days: int | None, vacuum_hours: int) ->
     help="A file of TOML with objectives; by default those of the run that made the tables.",
 )
 @click.option(
+    "--cluster", metavar="NAME", help="One of the clusters, of Delta tables that have several."
+)
+@click.option(
     "--metrics", metavar="FILE", help="Also write a file for Prometheus' textfile collector."
 )
 @json_option
-def slo_command(out: str, slos: str | None, metrics: str | None, *, as_json: bool) -> None:
+def slo_command(
+    out: str, slos: str | None, cluster: str | None, metrics: str | None, *, as_json: bool
+) -> None:
     """Show how groups meet their service level objectives, and how fast their error budgets burn."""
     from groupsdk.cli.history_fleet import SLO_COLUMNS, slo_families, slo_rows
     from groupsdk.history.fleet.summary import replace_file
-    from groupsdk.history.report.tables import ParquetTables
     from groupsdk.history.slo import NEEDED, Budget, budgets, budgets_of, read_objectives
+    from groupsdk.history.sources.filesystems import StorageDirectory, local_path
     from groupsdk.history.standing import log_end_ms
+    from groupsdk.history.tables.publishing import DELTA, format_of
     from groupsdk.telemetry.openmetrics import text_format
 
-    tables = ParquetTables(out)
+    options = history_options.HistoryOptions(out=out, cluster=cluster)
+    if local_path(out) is not None and format_of(StorageDirectory(None, out)) == DELTA:
+        options = replace(options, format=DELTA, cluster=_only_cluster(options))
+    tables = tables_of(options, options.cluster or "")
     if slos is None:
         found = budgets_of(tables.read("slo", Budget._fields))
     else:
@@ -264,7 +274,7 @@ def slo_command(out: str, slos: str | None, metrics: str | None, *, as_json: boo
     "--out",
     required=True,
     metavar="DIR",
-    help="The directory: DIR/cluster_id=NAME for each cluster.",
+    help="The directory: DIR/cluster_id=NAME for each cluster, or the Delta tables of all.",
 )
 @click.option(
     "--processes",
@@ -294,6 +304,7 @@ def slo_command(out: str, slos: str | None, metrics: str | None, *, as_json: boo
 @history_options.engine_option(
     "local", "spark starts one Spark for each cluster, for logs that are too large for one process."
 )
+@history_options.table_format_option
 @click.option("--no-report", is_flag=True, help="Write no report for each cluster.")
 @click.option("--quiet", is_flag=True, help="Do not write progress to standard error.")
 def fleet_command(
@@ -304,6 +315,7 @@ def fleet_command(
     standing: int,
     metrics: str | None,
     engine: str,
+    format: str,  # noqa: A002 - the option's name
     no_report: bool,
     quiet: bool,
 ) -> None:
@@ -322,13 +334,14 @@ def fleet_command(
     runs = run_clusters(
         fleet.clusters,
         out,
+        table_format=format,
         arguments=arguments,
         processes=processes,
         timeout_s=cluster_timeout,
         say=progress.say,
     )
-    summary = summarise(fleet, runs, out, least_ms=1_000 * standing)
-    write_tables(summary, out)
+    summary = summarise(fleet, runs, out, least_ms=1_000 * standing, table_format=format)
+    write_tables(summary, out, table_format=format)
     page = write_page(summary, out)
     if metrics:
         replace_file(Path(metrics), metrics_text(summary).encode())
@@ -352,13 +365,25 @@ def fleet_command(
 @settings_options
 @click.option("--out", required=True, metavar="DIR", help="The directory of the archive.")
 @history_options.follow_options
+@history_options.engine_option(
+    "spark", "local: runs in this process, without Spark and Java; needs --format delta."
+)
+@history_options.table_format_option
+@click.option(
+    "--cluster",
+    metavar="NAME",
+    help="The value of the column cluster_id of Delta tables; by default the cluster's own id.",
+)
 @history_options.spark_options
 def archive_command(**given: Any) -> None:
     """Keep a live log's records before they are compacted."""
     options = history_options.HistoryOptions(**given)
     if not history_options.kafka_settings(options).get("bootstrap.servers"):
         raise click.UsageError("Give --bootstrap-servers HOST:PORT.")
-    _needs_spark()
+    if (options.engine == "local") != (options.format == "delta"):
+        raise click.UsageError("--engine local archives to Delta, and Spark to Parquet.")
+    if options.engine == "spark":
+        _needs_spark()
     _archive(options)
 
 
@@ -385,13 +410,7 @@ def archive_command(**given: Any) -> None:
 @history_options.engine_option(
     "spark", "local: runs in this process, without Spark and Java; reads only a live cluster."
 )
-@click.option(
-    "--format",
-    type=click.Choice(["parquet", "delta"]),
-    default="parquet",
-    show_default=True,
-    help="The format of the tables; delta needs the extra groupsdk[delta].",
-)
+@history_options.table_format_option
 @history_options.retention_option
 @history_options.report_options
 @history_options.spark_options
@@ -439,6 +458,8 @@ def follow_command(**given: Any) -> None:
 @history_options.engine_option(
     "local", "local: runs in this process, without Spark and Java; reads only a live cluster."
 )
+@history_options.table_format_option
+@history_options.retention_option
 @history_options.spark_options
 def alert_command(**given: Any) -> None:
     """Report storms, empty groups, frequent rebalances, lag, standstill and burning error budgets when they start and stop."""
@@ -463,6 +484,7 @@ def _followed(given: dict[str, Any]) -> history_options.HistoryOptions:
         )
     if options.engine == "spark":
         _needs_spark(local=not options.archive)
+        history_options.refuse_delta_archive(options)
     return options
 
 
@@ -563,10 +585,10 @@ def _run_locally(options: history_options.HistoryOptions) -> None:
         progress=progress.step,
     )
     if not options.no_report:
-        write_report(options, progress, _tables_of(options, chosen.cluster_id), None)
+        write_report(options, progress, tables_of(options, chosen.cluster_id), None)
 
 
-def _tables_of(options: history_options.HistoryOptions, cluster_id: str) -> "TableSource":
+def tables_of(options: history_options.HistoryOptions, cluster_id: str) -> "TableSource":
     """Return the tables of one cluster, to be read without Spark."""
     from groupsdk.history.report.tables import ParquetTables
     from groupsdk.history.tables.delta_tables import DeltaTables
@@ -589,7 +611,7 @@ def _local_tasks(
     if options.segments:
         return segment_tasks(options.segments), []
     if options.archive:
-        return archive_tasks(options.archive), []
+        return archive_tasks(options.archive, history_options.archived_cluster(options)), []
     from groupsdk.history.sources.topic_ranges import topic_tasks
     from groupsdk.history.sources.topic_reader import TopicReader
 

@@ -9,8 +9,14 @@ from typing import TYPE_CHECKING
 import click
 
 from groupsdk.cli.command import ExitCode
-from groupsdk.cli.history import Progress, start_session, write_report
-from groupsdk.cli.history_options import HistoryOptions, chosen_options, kafka_settings, storm_of
+from groupsdk.cli.history import Progress, start_session, tables_of, write_report
+from groupsdk.cli.history_options import (
+    HistoryOptions,
+    chosen_options,
+    cluster_id_of,
+    kafka_settings,
+    storm_of,
+)
 from groupsdk.clock import WallClock
 from groupsdk.errors import ConfigError, GroupSdkError
 from groupsdk.history.explain.explaining import RECENT, BrokerLogEntries
@@ -23,13 +29,15 @@ from groupsdk.history.follow.alerting import (
     webhook_sink,
 )
 from groupsdk.history.follow.updater import Updater, catch_up_topic
-from groupsdk.history.report.tables import ParquetTables
 from groupsdk.history.sources.broker_log_tail import BrokerLogTail
 from groupsdk.history.sources.filesystems import file_system, local_path
 from groupsdk.history.sources.topic_ranges import TopicSettings
 from groupsdk.history.sources.topic_reader import TopicReader
 from groupsdk.history.sources.user_files import read_topic_names
+from groupsdk.history.tables.delta_tables import check_cluster
 from groupsdk.history.tables.publishing import FOLLOWED
+from groupsdk.history.tables.raw_table import RawTable, archive_topic
+from groupsdk.history.tables.schemas import UNKNOWN_CLUSTER
 from groupsdk.printable import printable_json
 
 
@@ -37,7 +45,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 ALERTS = f"{FOLLOWED}/alerts.json"
-"""The file of open alerts."""
+"""The file of open alerts, below the directory of what is kept to go on."""
 
 Names = Callable[[], Iterable[tuple[str, str]]]
 ReadsLogs = Callable[[], Iterable[BrokerLogEntries]]
@@ -60,7 +68,7 @@ def catch_up(options: HistoryOptions, progress: Progress, spark: "SparkSession")
     with closing(updater):
         add(spark, options.archive, updater, progress=progress.step)
     if not options.no_report:
-        write_report(options, progress, ParquetTables(updater.out), spark)
+        write_report(options, progress, tables_of(options, updater.state.cluster_id), spark)
 
 
 def follow(options: HistoryOptions, progress: Progress) -> None:
@@ -69,7 +77,7 @@ def follow(options: HistoryOptions, progress: Progress) -> None:
     def after(updater: Updater, spark: "SparkSession | None") -> None:
         progress.say(f"update {updater.state.update} is in {options.out}")
         if not options.no_report:
-            write_report(options, progress, ParquetTables(updater.out), spark)
+            write_report(options, progress, tables_of(options, updater.state.cluster_id), spark)
 
     _follow(options, progress, after=after)
 
@@ -97,15 +105,19 @@ def alert(options: HistoryOptions, progress: Progress) -> None:
         *map(command_sink, options.command),
     ]
     clock = WallClock()
-    system, root = file_system(options.out)
-    alerting = Alerting(system, f"{root}/{ALERTS}", sinks)
+    alerting: Alerting | None = None
 
-    def look(*_: object) -> None:
+    def look(updater: Updater) -> None:
+        nonlocal alerting
+        if alerting is None:
+            system, root = file_system(updater.out)
+            alerting = Alerting(system, f"{root}/{ALERTS}", sinks)
         now_ms = clock.now_ms()
-        alerting.look(find(ParquetTables(options.out), rules, now_ms), now_ms)
+        tables = tables_of(options, updater.state.cluster_id)
+        alerting.look(find(tables, rules, now_ms), now_ms)
 
     _follow(options, progress, each_round=look)
-    if options.once and alerting.undelivered:
+    if options.once and alerting is not None and alerting.undelivered:
         raise GroupSdkError(
             f"{alerting.undelivered} alerts could not be delivered; the next run tries again"
         )
@@ -128,7 +140,7 @@ def _follow(
     progress: Progress,
     *,
     after: Callable[[Updater, "SparkSession | None"], None] = _nothing,
-    each_round: Callable[[], None] = _nothing,
+    each_round: Callable[[Updater], None] = _nothing,
 ) -> None:
     """Keep tables up to date; `after` is called with each update, `each_round` however often there was a look for more."""
     if options.engine == "local":
@@ -165,9 +177,9 @@ def _follow(
         try:
             while not query.awaitTermination(options.every):
                 if updater.state.update:
-                    each_round()
+                    each_round(updater)
             if updater.state.update:
-                each_round()
+                each_round(updater)
         except KeyboardInterrupt:
             # an update that is not complete leaves nothing behind
             query.stop()
@@ -177,7 +189,7 @@ def _follow_locally(
     options: HistoryOptions,
     progress: Progress,
     after: Callable[[Updater, "SparkSession | None"], None],
-    each_round: Callable[[], None],
+    each_round: Callable[[Updater], None],
 ) -> None:
     settings = {**kafka_settings(options), "max_offsets": str(options.max_offsets)}
     logs = _broker_logs(options)
@@ -193,7 +205,7 @@ def _follow_locally(
                 updater,
                 after=lambda: after(updater, None),
             )
-            each_round()
+            each_round(updater)
             if options.once or waiting.wait(options.every):
                 return
 
@@ -247,7 +259,10 @@ def _archive_name(path: str) -> str:
 def archive(options: HistoryOptions, progress: Progress) -> None:
     """Write the records of a live cluster to an archive, until Ctrl-C, or what is there now with `once`.
 
-    A later call continues from the checkpoint."""
+    A later call continues from the checkpoint, or with the local engine from the positions in the table."""
+    if options.engine == "local":
+        _archive_locally(options, progress)
+        return
     from groupsdk.history.follow.archive import archive as start, read_stream
 
     kafka = {**kafka_settings(options), "max_offsets": str(options.max_offsets)}
@@ -267,3 +282,18 @@ def archive(options: HistoryOptions, progress: Progress) -> None:
             query.stop()
     finally:
         spark.stop()
+
+
+def _archive_locally(options: HistoryOptions, progress: Progress) -> None:
+    settings = {**kafka_settings(options), "max_offsets": str(options.max_offsets)}
+    cluster_id = cluster_id_of(options) or UNKNOWN_CLUSTER
+    check_cluster(cluster_id)
+    table = RawTable(options.out, cluster_id)
+    progress.say(f"archiving to {options.out}" + ("" if options.once else "; Ctrl-C ends it"))
+    waiting = Event()
+    with suppress(KeyboardInterrupt):
+        while True:
+            done = archive_topic(TopicSettings("the archive", settings), table)
+            progress.say(f"{done:,} offsets archived")
+            if options.once or waiting.wait(options.every):
+                return

@@ -143,6 +143,16 @@ def engine_option(default: str | None, help_text: str) -> Callable[[F], F]:
     return click.option("--engine", type=choice, default=default, show_default=True, help=help_text)
 
 
+def table_format_option(function: F) -> F:
+    return click.option(
+        "--format",
+        type=click.Choice(["parquet", "delta"]),
+        default="parquet",
+        show_default=True,
+        help="The format of the tables; delta needs the extra groupsdk[delta].",
+    )(function)
+
+
 def retention_option(function: F) -> F:
     return click.option(
         "--retention-days",
@@ -213,14 +223,43 @@ def cluster_id_of(options: HistoryOptions) -> str | None:
     from groupsdk.history.sources.segment_files import cluster_of
     from groupsdk.history.sources.topic_reader import TopicReader
 
-    if options.cluster:
+    if options.cluster and not options.archive:
         return options.cluster
     if options.segments:
         return cluster_of(options.segments) if is_supported(options.segments) else None
     if options.archive:
-        return None
+        return archived_cluster(options)
     with TopicReader(kafka_settings(options)) as live:
         return live.cluster_id()
+
+
+def archived_cluster(options: HistoryOptions) -> str | None:
+    """Return the cluster to read of an archive of Delta, which has many; None of one of Parquet, which does not say it."""
+    from groupsdk.history.tables.raw_table import only_cluster
+
+    if archive_format(options) == "parquet":
+        return None
+    assert options.archive is not None
+    return only_cluster(options.archive, options.cluster)
+
+
+def archive_format(options: HistoryOptions) -> str:
+    """Return the format of the archive that is read: Delta on this machine only, as other places are not looked at."""
+    from groupsdk.history.sources.filesystems import StorageDirectory, local_path
+    from groupsdk.history.tables.publishing import PARQUET, format_of
+    from groupsdk.history.tables.schemas import RAW
+
+    if options.archive is None or local_path(options.archive) is None:
+        return PARQUET
+    return format_of(StorageDirectory(None, options.archive), RAW)
+
+
+def refuse_delta_archive(options: HistoryOptions) -> None:
+    """Raise ConfigError for an archive that Spark does not read."""
+    if archive_format(options) != "parquet":
+        raise ConfigError(
+            f"{options.archive} is a Delta table: read it with `history run --engine local`"
+        )
 
 
 def is_brief(options: HistoryOptions) -> bool:

@@ -24,7 +24,9 @@ from groupsdk.history.sources.archive_files import SINK_LOG, archive_tasks
 from groupsdk.history.sources.broker_log_lines import parse_lines, read_log_files
 from groupsdk.history.sources.segment_files import segment_tasks
 from groupsdk.history.sources.topic_ranges import topic_tasks
+from groupsdk.history.tables.delta_tables import opened
 from tests.history.expected_tables import LOGS, digests, rows_of
+from tests.history.lakes import delta_rows, parquet_rows
 from tests.history.sample import BROKER_LOG, expected_generations
 
 
@@ -136,6 +138,39 @@ def test_a_live_topic_makes_the_tables_of_its_segments(cluster: Cluster, tmp_pat
         "client-1",
         "client-2",
     }
+
+
+def test_a_live_topic_is_archived_and_followed_in_delta_tables(
+    cluster: Cluster, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lake = str(tmp_path / "lake")
+    name = ["--cluster", "prod-eu"]
+    live = [*("--bootstrap-servers", cluster.bootstrap_servers, "--once", "--quiet"), *name]
+    delta = ["--out", lake, "--format", "delta", "--engine", "local"]
+    for _ in range(2):
+        assert main(["history", "archive", *live, *delta, "--max-offsets", "5"]) == 0
+    raw = opened(lake, "raw_records")
+    # of the second time there is nothing
+    tasks = topic_tasks({"bootstrap.servers": cluster.bootstrap_servers})
+    assert raw.version() <= -(-max(task.range.end for task in tasks) // 5)
+    words = ["--archive", lake, "--engine", "local", "--quiet", "--no-report", *name]
+    for out in ("read", "segments"):
+        source = words if out == "read" else ["--segments", str(cluster.data_dir), *words[2:]]
+        assert main(["history", "run", *source, "--out", str(tmp_path / out)]) == 0
+    assert digests(tmp_path / "read") == digests(tmp_path / "segments")
+    capsys.readouterr()
+    for expected in (["workers"], []):
+        assert main(["history", "alert", *live, *delta]) == 0
+        alerts = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+        assert [each["group_id"] for each in alerts] == expected
+    # there is nothing new
+    assert main(["history", "follow", *live, *delta]) == 0
+    assert main(["history", "report", "--out", lake, "--quiet"]) == 0
+    assert "workers" in (tmp_path / "lake/report.html").read_text(encoding="utf-8")
+    followed, once = delta_rows(tmp_path / "lake", "prod-eu"), parquet_rows(tmp_path / "segments")
+    # a live cluster names all of its topics
+    assert {*followed.pop("topics")} > {*once.pop("topics")}
+    assert followed == once
 
 
 def test_the_command_follows_what_brokers_write(cluster: Cluster, tmp_path: Path) -> None:

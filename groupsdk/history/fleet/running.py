@@ -11,11 +11,14 @@ from typing import Final
 
 from groupsdk.clock import SystemClock
 from groupsdk.history.fleet.clusters import ClusterSource
+from groupsdk.history.tables.publishing import DELTA, PARQUET
 from groupsdk.printable import printable
 
 
 PARTITION: Final = "cluster_id="
 """The prefix of a cluster's directory: engines take it as the column `cluster_id` of every table."""
+REPORTS: Final = "reports"
+"""The directory, beside Delta tables, of the clusters' reports."""
 _TAIL_BYTES: Final = 4_000
 _DONE, _FAILED = "done", "failed"
 
@@ -36,22 +39,31 @@ class ClusterRun:
 
 
 def directory_of(out: str, cluster_id: str) -> Path:
-    """Return where the tables of a cluster are."""
+    """Return where the Parquet tables of a cluster are."""
     return Path(out) / f"{PARTITION}{cluster_id}"
+
+
+def report_of(out: str, cluster_id: str, table_format: str = PARQUET) -> Path:
+    """Return where the report of a cluster is: not among the tables of a lakehouse, which are of all clusters."""
+    if table_format == DELTA:
+        return Path(out) / REPORTS / f"{cluster_id}.html"
+    return directory_of(out, cluster_id) / "report.html"
 
 
 def run_clusters(
     clusters: Sequence[ClusterSource],
     out: str,
     *,
+    table_format: str = PARQUET,
     arguments: Sequence[str] = (),
     processes: int | None = None,
     timeout_s: float | None = None,
     say: Callable[[str], None] = lambda text: None,
 ) -> list[ClusterRun]:
-    """Make the tables of all clusters below `out`, each in its own directory, and return how each run went, in their order.
+    """Make the tables of all clusters below `out`, and return how each run went, in their order.
 
-    The tables of a cluster whose run fails stay as they were.
+    Parquet tables of a cluster are in a directory of its own, Delta tables have those of all clusters. The tables of a cluster whose run
+    fails stay as they were.
 
     Args:
         arguments: further arguments of `groupsdk history run`, for all clusters.
@@ -61,7 +73,9 @@ def run_clusters(
     """
     found: dict[str, ClusterRun] = {}
     with ThreadPoolExecutor(processes or os.cpu_count() or 1) as pool:
-        runs = [pool.submit(_run, each, out, arguments, timeout_s) for each in clusters]
+        runs = [
+            pool.submit(_run, each, out, table_format, arguments, timeout_s) for each in clusters
+        ]
         for number, future in enumerate(as_completed(runs), 1):
             done = future.result()
             found[done.cluster_id] = done
@@ -73,14 +87,21 @@ def run_clusters(
 
 
 def _run(
-    cluster: ClusterSource, out: str, arguments: Sequence[str], timeout_s: float | None
+    cluster: ClusterSource,
+    out: str,
+    table_format: str,
+    arguments: Sequence[str],
+    timeout_s: float | None,
 ) -> ClusterRun:
+    tables = out if table_format == DELTA else directory_of(out, cluster.cluster_id)
     command = [
         *(sys.executable, "-m", "groupsdk.history", "run", "--quiet"),
         *cluster.arguments(),
         *arguments,
         f"--cluster={cluster.cluster_id}",
-        f"--out={directory_of(out, cluster.cluster_id)}",
+        f"--format={table_format}",
+        f"--out={tables}",
+        f"--report={report_of(out, cluster.cluster_id, table_format)}",
     ]
     clock = SystemClock()
     began_ms = clock.now_ms()

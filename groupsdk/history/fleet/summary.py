@@ -1,6 +1,6 @@
 """Sum up a fleet: which groups of which cluster stand still, and who is to be told; as tables and as a page."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -12,11 +12,14 @@ from pyarrow import parquet
 
 from groupsdk.admin.descriptions import ranges
 from groupsdk.history.fleet.clusters import Fleet
-from groupsdk.history.fleet.running import PARTITION, ClusterRun, directory_of
+from groupsdk.history.fleet.running import ClusterRun, directory_of, report_of
 from groupsdk.history.report.page import environment
 from groupsdk.history.report.tables import ParquetTables
 from groupsdk.history.slo import Budget, budgets_of
 from groupsdk.history.standing import STANDING_MS, Standing, log_end_ms, standing
+from groupsdk.history.tables.delta_tables import DeltaTables, clusters_of, overwrite
+from groupsdk.history.tables.publishing import DELTA, PARQUET
+from groupsdk.history.tables.stage_tables import TableSource
 from groupsdk.printable import printable_lines
 from groupsdk.verdict.rules.rule import length
 from groupsdk.version import __version__
@@ -103,13 +106,18 @@ class FleetSummary:
 
 
 def summarise(
-    fleet: Fleet, runs: Sequence[ClusterRun], out: str, *, least_ms: int = STANDING_MS
+    fleet: Fleet,
+    runs: Sequence[ClusterRun],
+    out: str,
+    *,
+    least_ms: int = STANDING_MS,
+    table_format: str = PARQUET,
 ) -> FleetSummary:
     """Read the tables of each cluster below `out` and find what stands still at the end of its log.
 
     A cluster whose run failed is summed up from the tables of an earlier run, if there are any.
     """
-    clusters = [_cluster(each, out, least_ms) for each in runs]
+    clusters = [_cluster(each, out, least_ms, table_format) for each in runs]
     lines = []
     for cluster in clusters:
         name = cluster.run.cluster_id
@@ -129,32 +137,48 @@ def summarise(
     return FleetSummary(clusters, lines)
 
 
-def _cluster(run: ClusterRun, out: str, least_ms: int) -> ClusterLine:
-    directory = directory_of(out, run.cluster_id)
-    if not (directory / "generations").is_dir():
+def _tables(out: str, cluster_id: str, table_format: str) -> TableSource | None:
+    """Return the tables of a cluster; None if there are none of it."""
+    if table_format == DELTA:
+        return DeltaTables(out, cluster_id) if cluster_id in clusters_of(out) else None
+    directory = directory_of(out, cluster_id)
+    return ParquetTables(str(directory)) if (directory / "generations").is_dir() else None
+
+
+def _cluster(run: ClusterRun, out: str, least_ms: int, table_format: str) -> ClusterLine:
+    tables = _tables(out, run.cluster_id, table_format)
+    if tables is None:
         return ClusterLine(run, None, 0, 0, (), "")
-    tables = ParquetTables(str(directory))
     end_ms = log_end_ms(tables)
     groups = tables.read("groups", ("generation", "rebalances"))
     found = () if end_ms is None else tuple(standing(tables, end_ms, least_ms=least_ms))
-    report = directory / "report.html"
+    report = report_of(out, run.cluster_id, table_format)
     return ClusterLine(
         run,
         end_ms,
         pc.count(groups.column("generation")).as_py(),
         pc.sum(groups.column("rebalances")).as_py() or 0,
         found,
-        f"{PARTITION}{run.cluster_id}/report.html" if report.is_file() else "",
+        str(report.relative_to(out)) if report.is_file() else "",
         budgets_of(tables.read("slo", Budget._fields)),
     )
 
 
-def write_tables(summary: FleetSummary, out: str) -> None:
-    """Write the tables `clusters` and `standing` below `out`/fleet, as Parquet."""
+def write_tables(summary: FleetSummary, out: str, *, table_format: str = PARQUET) -> None:
+    """Write the tables `clusters` and `standing` below `out`/fleet, replacing those of the run before."""
     folder = Path(out) / DIRECTORY
-    folder.mkdir(parents=True, exist_ok=True)
-    _write(folder / "clusters.parquet", CLUSTERS, map(_cluster_row, summary.clusters))
-    _write(folder / "standing.parquet", STANDING, map(_standing_row, summary.standing))
+    for name, schema, rows in (
+        ("clusters", CLUSTERS, map(_cluster_row, summary.clusters)),
+        ("standing", STANDING, map(_standing_row, summary.standing)),
+    ):
+        table = pa.Table.from_pylist(list(rows), schema=schema)
+        if table_format == DELTA:
+            overwrite(str(folder), name, table)
+            continue
+        folder.mkdir(parents=True, exist_ok=True)
+        sink = pa.BufferOutputStream()
+        parquet.write_table(table, sink)
+        replace_file(folder / f"{name}.parquet", sink.getvalue().to_pybytes())
 
 
 def write_page(summary: FleetSummary, out: str) -> Path:
@@ -175,12 +199,6 @@ def write_page(summary: FleetSummary, out: str) -> Path:
 
 def _moment(time_ms: int) -> str:
     return f"{datetime.fromtimestamp(time_ms / 1000, UTC):%Y-%m-%d %H:%M:%S}"
-
-
-def _write(path: Path, schema: Any, rows: Iterable[dict[str, Any]]) -> None:
-    sink = pa.BufferOutputStream()
-    parquet.write_table(pa.Table.from_pylist(list(rows), schema=schema), sink)
-    replace_file(path, sink.getvalue().to_pybytes())
 
 
 def replace_file(path: Path, data: bytes) -> None:

@@ -7,11 +7,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from groupsdk.history.read.reading import read_arrow_batches
-from groupsdk.history.sources.archive_files import RAW
 from groupsdk.history.sources.spark_rows import PACKED_DDL, Reading, as_declared
 from groupsdk.history.sources.spark_topic import FORMAT, TopicDataSource
 from groupsdk.history.tables.packed import packed
-from groupsdk.history.tables.schemas import TABLES
+from groupsdk.history.tables.schemas import RAW, TABLES
 
 
 CHECKPOINT: Final = "_checkpoint"

@@ -72,10 +72,11 @@ class BucketTask:
 
 @dataclass(frozen=True, slots=True)
 class Changed:
-    """The files that a task added and removed; see `ledger.Change`."""
+    """The files that a task added and removed, see `ledger.Change`; and the groups whose earlier rows are not valid any more."""
 
     added: Sequence[tuple[str, LiveFile]] = ()
     removed: Sequence[str] = ()
+    remade: Sequence[str] = ()
 
 
 def update_bucket(task: BucketTask) -> Changed:
@@ -179,7 +180,7 @@ class _BucketUpdate:
         finally:
             self._closed.abandon()
             self._open.abandon()
-        return Changed(tuple(self._added()), tuple(self._removed))
+        return Changed(tuple(self._added()), tuple(self._removed), tuple(remade))
 
     def _fresh(self, part: str) -> _Rows:
         task = self._task

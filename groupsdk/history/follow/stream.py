@@ -19,10 +19,9 @@ from groupsdk.history.follow.update_steps import Each, R, T
 from groupsdk.history.follow.updater import Updater
 from groupsdk.history.pipeline import Progress, silent
 from groupsdk.history.read.buckets import Buckets
-from groupsdk.history.sources.archive_files import RAW
 from groupsdk.history.sources.spark_rows import as_declared, run_in_tasks
 from groupsdk.history.sources.spark_writer import write_tables
-from groupsdk.history.tables.schemas import TABLES
+from groupsdk.history.tables.schemas import RAW, TABLES
 
 
 logger = logging.getLogger(__name__)

@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 from pyarrow import parquet
 
 from groupsdk.history.explain import SIZES
+from groupsdk.history.explain.arrow_batches import GROUP_TABLES
 from groupsdk.history.explain.explaining import Context
 from groupsdk.history.follow.bucket_update import PENDING, READ, BucketTask, Changed, update_bucket
 from groupsdk.history.follow.running_totals import FOLDED, fold, resolve_more
@@ -19,11 +20,10 @@ from groupsdk.history.read import whole_log
 from groupsdk.history.slo import NEEDED, budgets, slo_table
 from groupsdk.history.standing import latest_ms
 from groupsdk.history.tables import ledger
-from groupsdk.history.tables.lake_changes import changes, lake_rows
-from groupsdk.history.tables.publishing import DELTA, FOLLOWED
+from groupsdk.history.tables.lake_changes import changes, lake_rows, lake_schema
 from groupsdk.history.tables.schemas import TABLES
 from groupsdk.history.tables.stage_files import NO_DAY, STAGES, StageFiles, with_cluster
-from groupsdk.history.tables.stage_tables import RUN_TABLES, highest, sum_of
+from groupsdk.history.tables.stage_tables import RUN_TABLES, TableSource, highest, sum_of
 from groupsdk.history.tables.stages import COVERAGE, DEFERRED, RECORDS, TALLY, TOPIC_HINTS
 from groupsdk.history.tables.table_files import (
     TALLIES,
@@ -44,6 +44,9 @@ _DRIVER: Final = "driver"
 """The directory of an update for the files that the driver writes."""
 _READ_TABLES: Final = ("offset_commits", "rejects", RECORDS)
 """Stages and tables whose rows later updates do not change."""
+_READ_AGAIN: Final = frozenset({*NEEDED, "commit_spans", "rejects"})
+"""The tables whose rows an update takes from files: to compare groups, and as they have no key. Of the others only the lakehouse has the
+rows that do not change any more, if there is one."""
 
 
 class Each(Protocol):
@@ -64,7 +67,8 @@ class TablesDirectory:
 class Update:
     """Carries out one update, from the records read to the files to commit in `change`.
 
-    `remake`: replay all groups from their first records, since code or options changed.
+    `remake`: replay all groups from their first records, since code or options changed. `lake`: the tables of the lakehouse, which have
+    the rows of all updates before.
     """
 
     def __init__(
@@ -78,6 +82,7 @@ class Update:
         names: Callable[[], Iterable[tuple[str, str]]],
         step: Callable[[str], None],
         remake: bool,
+        lake: TableSource | None = None,
     ) -> None:
         self._directory = directory
         self._system = directory.system
@@ -88,6 +93,10 @@ class Update:
         self._names = names
         self._step = step
         self._remake = remake
+        self._lake = lake
+        self._remade: list[str] = []
+        self._delivered = _delivered(state) if lake is not None else frozenset()
+        change.removed |= self._delivered
         self._number = state.update + 1
         self._folder = f"{directory.root}/{change.folder}"
         self._cluster_id = options.cluster_id
@@ -129,9 +138,10 @@ class Update:
         self._add(_DRIVER, ledger.OPEN)
         self._step("merge")
         self._merge()
-        self._show_empty()
-        if self._options.format == DELTA:
-            self._fill_outbox()
+        if self._lake is None:
+            self._show_empty()
+        else:
+            self._fill_outbox(self._lake)
         return replace(
             self._state,
             update=self._number,
@@ -223,6 +233,7 @@ class Update:
                 )
         for each in changes:
             self._change.merge(each.added, each.removed)
+            self._remade += each.remade
         return context
 
     def _update_buckets(
@@ -243,7 +254,8 @@ class Update:
                 chosen |= {int(each.path.split("/bucket=")[1].split("/")[0]) for each in paths}
         files: defaultdict[int, list[ledger.LiveFile]] = defaultdict(list)
         for live in self._state.files:
-            files[live.bucket].append(live)
+            if live.path not in self._delivered:
+                files[live.bucket].append(live)
         tasks = [
             BucketTask(
                 self._directory.shared,
@@ -319,25 +331,26 @@ class Update:
         path = f"{folder}/{ledger.EMPTY}-{self._number:08}.parquet"
         return source, ledger.LiveFile(name, path, ledger.EMPTY, ledger.NO_BUCKET)
 
-    def _fill_outbox(self) -> None:
-        """Write the rows that this update changes, for Delta tables: the first one's are in its files."""
-        self._change.removed |= {live.path for live in self._state.of(ledger.OUTBOX)}
+    def _fill_outbox(self, lake: TableSource) -> None:
+        """Write the rows that this update changes in a lakehouse: the first one's are in its files."""
         for name in RUN_TABLES if self._state.update else ():
             before, after = (
                 lake_rows(name, with_cluster(name, self._read(paths, name), self._cluster_id))
                 for paths in self._changed_paths(name)
             )
+            if self._remade and name in GROUP_TABLES and name not in _READ_AGAIN:
+                earlier = lake.read(name, lake_schema(name).names, self._remade)
+                before = lake_rows(name, pa.concat_tables([before, earlier]))
             found = changes(name, before, after)
             if found.num_rows:
                 source = f"{ledger.OUTBOX}-{name}.parquet"
                 parquet.write_table(found, f"{self._folder}/{source}", filesystem=self._system)
-                path = f"{FOLLOWED}/{ledger.OUTBOX}/{self._number:08}/{name}.parquet"
-                live = ledger.LiveFile(ledger.OUTBOX, path, ledger.OUTBOX)
+                live = ledger.LiveFile(ledger.OUTBOX, source, name)
                 self._change.added.append((source, live))
 
     def _changed_paths(self, name: str) -> tuple[list[str], list[str]]:
-        """Return the files of a table that this update removes, and those that it adds."""
-        gone = self._change.removed
+        """Return the files of a table whose rows this update takes away, and those that it adds."""
+        gone = self._change.removed - self._delivered
         before = [
             f"{self._directory.root}/{live.path}"
             for live in self._state.of(name)
@@ -401,3 +414,17 @@ class Update:
         since: tuple[str, int] | None = None,
     ) -> Any:
         return read_files(self._system, paths, table, columns, groups=groups, since=since)
+
+
+def _delivered(state: ledger.State) -> frozenset[str]:
+    """Return the files that are not needed any more once a lakehouse has the rows."""
+    return frozenset(
+        live.path
+        for live in state.files
+        if live.table == ledger.OUTBOX
+        or (
+            live.table in RUN_TABLES
+            and live.table not in _READ_AGAIN
+            and live.kind == ledger.CLOSED
+        )
+    )

@@ -5,7 +5,6 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import Final
 from urllib.parse import quote
 
@@ -29,9 +28,10 @@ from groupsdk.history.read.buckets import Buckets
 from groupsdk.history.sources.filesystems import StorageDirectory, file_system, local_path
 from groupsdk.history.sources.topic_ranges import TopicRange, TopicSettings
 from groupsdk.history.tables import lease
+from groupsdk.history.tables.delta_ledger import DeltaLedger
 from groupsdk.history.tables.delta_tables import Batch, DeltaTables, check_cluster
 from groupsdk.history.tables.lake_changes import app_id
-from groupsdk.history.tables.ledger import EMPTY, OUTBOX, Ledger, State
+from groupsdk.history.tables.ledger import OUTBOX, Ledger, State
 from groupsdk.history.tables.publishing import DELTA, FOLLOWED, PARQUET, finish, refuse_other
 from groupsdk.history.tables.stage_tables import RUN_TABLES
 from groupsdk.history.tables.stages import RECORDS
@@ -40,10 +40,8 @@ from groupsdk.history.tables.table_files import read_files
 
 logger = logging.getLogger(__name__)
 
-MAX_OFFSETS: Final = 1_000_000
-"""How many offsets of all partitions together `catch_up_topic` reads at once, unless `max_offsets` of the settings says otherwise."""
 FOLLOWING: Final = "_following"
-"""The directory, below Delta tables, of what is kept to go on: for each cluster a ledger, and its tables as Parquet."""
+"""The directory, below Delta tables, of the files that are kept of each cluster to go on."""
 BUCKETS: Final = 16
 """The default number of parts into which the groups are split; the groups of one part are replayed together."""
 
@@ -52,16 +50,20 @@ def one_by_one(function: Callable[[T], R], values: Sequence[T], /) -> Sequence[R
     return [function(each) for each in values]
 
 
+class _ReplacedError(ConfigError):
+    """The tables of a lakehouse are not those of the last update any more; the next process that follows starts over."""
+
+
 class Updater:
     """Keeps the tables of one directory up to date; for one thread of one process at a time.
 
-    No other process can write into the directory until `close`, or until this process ends. An update reads the new records,
+    No other process can write into a directory of Parquet until `close`, or until this process ends. An update reads the new records,
     continues the groups that have some, and is committed as a whole, with the position in the log: an update that is
     interrupted leaves nothing behind. After each update the tables equal those of one run over everything read so far.
 
-    With the format "delta", `out` has Delta tables of many clusters, to which the rows that an update changed are merged once it counts.
-    Each table is changed once for each update, by the update's number; a process that ended in between goes on there when
-    the next one opens the directory.
+    With the format "delta", `out` has Delta tables of many clusters. An update counts with one transaction of the table `followed`, which has
+    the position in the log; of two processes that follow one cluster the later one is refused there. Then the rows that it changed are merged
+    into each table, once for each update, by the update's number; a process that ended in between is continued by the next one.
 
     Args:
         source: identifies the followed log.
@@ -98,17 +100,18 @@ class Updater:
             )
         self._lake: DeltaTables | None = None
         self._delivered = 0
+        where = out
         if self._options.format == DELTA:
             check_cluster(self._options.cluster_id)
             self._lake = DeltaTables(out, self._options.cluster_id)
-            out = f"{out.rstrip('/')}/{FOLLOWING}/{quote(self._options.cluster_id, safe='')}"
+            where = f"{out.rstrip('/')}/{FOLLOWING}/{quote(self._options.cluster_id, safe='')}"
         elif local_path(out) is not None:
             refuse_other(StorageDirectory(None, out), PARQUET)
-        self.out = out
-        local = local_path(out)
-        system, root = file_system(out)
+        self.out = where
+        local = local_path(where)
+        system, root = file_system(where)
         self._directory = TablesDirectory(
-            system, root, out.rstrip("/") if local is None else str(local)
+            system, root, where.rstrip("/") if local is None else str(local)
         )
         self._each = each
         self._names = names
@@ -116,18 +119,27 @@ class Updater:
         # apart, as an update looks at the pending ones only: a broker that has run for long has logged many
         self._stored_entries: set[LogEntry] | None = None
         self._pending_entries: dict[LogEntry, None] = {}
-        # before anything is looked at: opening the ledger deletes what an update has left
-        self._lease = lease.take(out)
-        self._ledger = Ledger(system, root)
+        self._ledger: Ledger
+        self._lease: lease.Lease
+        if self._lake is None:
+            # before anything is looked at: opening the ledger deletes what an update has left
+            self._lease = lease.take(where)
+            self._ledger = Ledger(system, root)
+        else:
+            self._lease = self._ledger = DeltaLedger(system, root, out, self._options.cluster_id)
         try:
-            self.state = self._open(out, source, buckets, replace_other=replace_other)
-            self._deliver()
+            self.state = self._open(where, source, buckets, replace_other=replace_other)
+            try:
+                self._deliver()
+            except _ReplacedError as error:
+                logger.warning("history: %s: following starts over", error)
+                self.start_over()
         except BaseException:
             self._lease.release()
             raise
 
     def _open(self, out: str, source: str, buckets: int, *, replace_other: bool) -> State:
-        if local_path(out) is not None:
+        if self._lake is None and local_path(out) is not None:
             # a run that was killed as it put its tables in their places
             finish(StorageDirectory(None, out), RUN_TABLES)
         state = self._ledger.open()
@@ -191,8 +203,10 @@ class Updater:
 
         Raises:
             LateTransactionError: the outcome of a transaction is known only after reading everything again; see `start_over`.
-            ConfigError: another process has taken over the directory, because this one was paused for long.
+            ConfigError: another process has taken over the directory, because this one was paused for long; or, with Delta, it has followed or
+                written the cluster's tables since.
         """
+        self._lease.check()
         # the last update, if that failed
         self._deliver()
         if batch is not None and batch <= self.state.batch:
@@ -213,6 +227,7 @@ class Updater:
             names=self._names,
             step=step,
             remake=self.state.update > 0 and not self.is_current,
+            lake=self._lake,
         )
         try:
             step("read")
@@ -229,6 +244,8 @@ class Updater:
         except BaseException:
             update.abandon()
             self._ledger.abandon(change)
+            # which may have deleted what this update was reading
+            self._lease.check()
             raise
         step("commit")
         after = replace(
@@ -251,24 +268,25 @@ class Updater:
         if lake is None or self._delivered == state.update:
             return
         batch = Batch(f"{app_id(state.cluster_id)}/{state.checkpoint}", state.update)
-        found = {Path(each.path).stem: each.path for each in state.of(OUTBOX)}
         root, system = self._directory.root, self._directory.system
+        changed = {each.kind: f"{root}/{each.path}" for each in state.of(OUTBOX)}
         retention = self._options.retention
         for name in RUN_TABLES:
             after, last, seen = lake.last(name, app_id(lake.cluster_id), batch.app, batch.seen)
-            if last >= batch.number:
-                continue
-            if state.update > 1 and after == seen >= 0:
-                if name in found:
-                    with system.open_input_file(f"{root}/{found[name]}") as file:
-                        changed = parquet.read_table(file)
-                    kept = changed if retention is None else retention.keep(name, changed)
-                    lake.merge(name, kept, after, batch)
-                continue
-            # the first update, or another run has written the table since
-            paths = [f"{root}/{each.path}" for each in state.of(name) if each.kind != EMPTY]
-            rows = read_files(system, paths, name)
-            lake.replace(name, rows, after, batch=batch, retention=retention)
+            if state.update == 1 and last < 1:
+                paths = [f"{root}/{each.path}" for each in state.of(name)]
+                rows = read_files(system, paths, name)
+                lake.replace(name, rows, after, batch=batch, retention=retention)
+            elif after != seen:
+                raise _ReplacedError(
+                    f"a run has replaced rows of the cluster {lake.cluster_id!r} in {lake.root}/{name}"
+                )
+            elif last < batch.number and name in changed:
+                with system.open_input_file(changed[name]) as file:
+                    rows = parquet.read_table(file)
+                lake.merge(
+                    name, rows if retention is None else retention.keep(name, rows), after, batch
+                )
         self._delivered = state.update
 
     def _write_log_entries(self, output: Buckets) -> None:
@@ -321,15 +339,9 @@ def catch_up_topic(
         NetworkError: a broker cannot be reached.
     """
     spans = settings.spans()
-    starts, ends = settings.starts(spans), settings.ends(spans)
-    most = settings.max_offsets or max(1, MAX_OFFSETS // max(1, len(ends)))
     while True:
         positions = dict(updater.state.positions)
-        ranges = []
-        for partition, end in ends.items():
-            begin = positions.get(str(partition), starts[partition])
-            if end > begin:
-                ranges.append(TopicRange(partition, begin, min(end, begin + most)))
+        ranges = settings.next_ranges(spans, {int(key): each for key, each in positions.items()})
         if not ranges and updater.is_current:
             return
         positions |= {str(each.partition): each.end for each in ranges}

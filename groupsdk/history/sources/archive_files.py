@@ -12,10 +12,10 @@ from pyarrow import fs, parquet
 from groupsdk.errors import ConfigError
 from groupsdk.history.read.reading import TableBatches, read_arrow_batches
 from groupsdk.history.sources.filesystems import file_system
+from groupsdk.history.tables.raw_table import raw_files
+from groupsdk.history.tables.schemas import RAW
 
 
-RAW: Final = "raw_records"
-"""The table that an archive has, and the directory of it."""
 SINK_LOG: Final = "_spark_metadata"
 """Where Spark's stream says which files are complete."""
 _ENTRY: Final = re.compile(r"([0-9]+)(\.compact)?")
@@ -44,11 +44,18 @@ class ArchiveTask:
             yield from parquet.ParquetFile(opened).iter_batches(_ROWS)
 
 
-def archive_tasks(path: str) -> list[ArchiveTask]:
+def archive_tasks(path: str, cluster_id: str | None = None) -> list[ArchiveTask]:
     """Return the tasks that read an archive, one for each file that its stream's log names, or for all without such a log.
 
-    Files that the log does not name were being written as the stream was stopped.
+    Files that the log does not name were being written as the stream was stopped. `cluster_id`: the cluster to read of an archive that is a
+    Delta table.
     """
+    if cluster_id is not None:
+        root = file_system(path)[1].rstrip("/")
+        return [
+            ArchiveTask(path, f"{root}/{name}", number, size)
+            for number, (name, size) in enumerate(raw_files(path, cluster_id))
+        ]
     system, root = file_system(path)
     folder = f"{root.rstrip('/')}/{RAW}"
     found = system.get_file_info(fs.FileSelector(folder, recursive=True, allow_not_found=True))

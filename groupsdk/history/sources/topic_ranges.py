@@ -30,6 +30,8 @@ _OWN: Final = frozenset(
 _KAFKA: Final = "kafka."
 EARLIEST: Final = "earliest"
 LATEST: Final = "latest"
+MAX_OFFSETS: Final = 1_000_000
+"""How many offsets of all partitions together are read at once, unless `max_offsets` says otherwise."""
 _RECORD_BYTES: Final = 100
 """The approximate size of a record, to estimate how much there is to read."""
 
@@ -99,6 +101,22 @@ class TopicSettings:
         spans = self.spans()
         starts, ends = self.starts(spans), self.ends(spans)
         return [TopicRange(each, starts[each], ends[each]) for each in sorted(spans)]
+
+    def next_ranges(
+        self, spans: Mapping[int, Span], positions: Mapping[int, int]
+    ) -> list[TopicRange]:
+        """Return the ranges to read next, up to the ends of `spans`: `max_offsets` of each partition, or `MAX_OFFSETS` of all together.
+
+        `positions`: the next offset of each partition of which some were read.
+        """
+        starts, ends = self.starts(spans), self.ends(spans)
+        most = self.max_offsets or max(1, MAX_OFFSETS // max(1, len(ends)))
+        begins = {each: positions.get(each, starts[each]) for each in ends}
+        return [
+            TopicRange(each, begins[each], min(end, begins[each] + most))
+            for each, end in ends.items()
+            if end > begins[each]
+        ]
 
     def raw(self, part: TopicRange) -> Iterator[Any]:
         for fetched in self._fetched(part):

@@ -17,25 +17,28 @@ from groupsdk.history.sources.filesystems import local_path
 from groupsdk.history.tables.lake_changes import (
     DAY,
     GONE,
+    IS_GONE,
     NEW,
     SOURCE,
     TARGET,
+    ClusterRows,
     Retention,
+    another_process,
     app_id,
     changes,
     lake_rows,
     lake_schema,
-    match,
     partitions_of,
-    sql_text,
 )
-from groupsdk.history.tables.schemas import CLUSTER, UNKNOWN_CLUSTER
+from groupsdk.history.tables.schemas import CLUSTER, RAW, TABLES, UNKNOWN_CLUSTER
 from groupsdk.history.tables.stage_files import with_cluster
 from groupsdk.history.tables.stage_tables import RUN_TABLES
 
 
 logger = logging.getLogger(__name__)
 
+FOLLOWED_TABLE: Final = "followed"
+"""The table, beside those of the history, with a row for each cluster that is followed; see `delta_ledger`."""
 VACUUM_HOURS: Final = 168
 """For how long files that no longer count are kept: queries and transactions that began before may still read them."""
 _ATTEMPTS: Final = 5
@@ -61,6 +64,29 @@ def opened(root: str, name: str) -> Any:
 
     place = place_of(root, name)
     return DeltaTable(place) if DeltaTable.is_deltatable(place) else None
+
+
+def create(root: str, name: str, schema: Any, partition_by: Sequence[str]) -> Any:
+    """Return the `deltalake.DeltaTable` of a table below `root`, which is created if there is none."""
+    from deltalake import DeltaTable
+    from deltalake.exceptions import CommitFailedError
+
+    found = opened(root, name)
+    if found is not None:
+        return found
+    place = place_of(root, name)
+    try:
+        return DeltaTable.create(place, schema, mode="ignore", partition_by=list(partition_by))
+    except CommitFailedError:
+        # another process has just created it
+        return DeltaTable(place)
+
+
+def overwrite(root: str, name: str, rows: Any) -> None:
+    """Replace all rows of a table below `root`, which is created if there is none; Delta keeps the versions before."""
+    from deltalake import write_deltalake
+
+    write_deltalake(place_of(root, name), rows, mode="overwrite")
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +151,7 @@ class DeltaTables:
         retention: Retention | None = None,
         batch: Batch | None = None,
     ) -> None:
-        """Make the cluster's rows of a table equal to `rows`, changing only the rows that differ.
+        """Make the cluster's rows of a table equal to `rows`, changing only the rows that differ; a batch counts even if none does.
 
         `after` is the version that `versions` gave at the beginning; ConfigError if another process has written since then.
         """
@@ -144,9 +170,12 @@ class DeltaTables:
         self._commit(name, lambda: found, after, batch)
 
     def _retire(self, name: str, retention: Retention) -> None:
-        table, old = opened(self.root, name), retention.old_rows(name)
+        table, old = opened(self.root, name), self._rows(name).are_old(retention)
         if table is not None and old is not None:
-            table.delete(f"{CLUSTER} = {sql_text(self.cluster_id)} AND {old}")
+            table.delete(old)
+
+    def _rows(self, name: str) -> ClusterRows:
+        return ClusterRows(name, self.cluster_id)
 
     def _commit(self, name: str, make: Callable[[], Any], before: int, batch: Batch | None) -> None:
         from deltalake import CommitProperties, Transaction
@@ -157,11 +186,14 @@ class DeltaTables:
         if batch is not None:
             marks += [Transaction(batch.app, batch.number), Transaction(batch.seen, before + 1)]
         for attempt in range(_ATTEMPTS):
-            table = self._table(name)
+            table = create(self.root, name, lake_schema(name), partitions_of(name))
             if self.last(name, app) != [before]:
+                if batch is not None and self.last(name, batch.app)[0] >= batch.number:
+                    # a second process delivers the same update
+                    return
                 break
             found = make()
-            if not found.num_rows:
+            if not found.num_rows and batch is None:
                 return
             try:
                 self._write(table, name, found, CommitProperties(app_transactions=marks))
@@ -170,43 +202,28 @@ class DeltaTables:
                 logger.info("history: %s, attempt %s: %s", name, attempt + 1, error)
                 continue
             return
-        raise ConfigError(
-            f"another process writes the tables of the cluster {self.cluster_id!r} in {self.root}: end it first"
-        )
-
-    def _table(self, name: str) -> Any:
-        from deltalake import DeltaTable
-
-        found = opened(self.root, name)
-        if found is not None:
-            return found
-        return DeltaTable.create(
-            place_of(self.root, name),
-            lake_schema(name),
-            mode="ignore",
-            partition_by=partitions_of(name),
-        )
+        raise another_process(self.cluster_id, self.root)
 
     def _write(self, table: Any, name: str, found: Any, once: Any) -> None:
         from deltalake import write_deltalake
 
-        if pc.all(found.column(NEW)).as_py():
+        if pc.all(found.column(NEW), min_count=0).as_py():
+            # a batch without rows leaves its marks all the same
             rows = found.drop_columns([GONE, NEW])
             write_deltalake(table, rows, mode="append", commit_properties=once)
             return
-        days = found.column(DAY).unique().to_pylist() if DAY in partitions_of(name) else None
-        columns = {each: f"{SOURCE}.{each}" for each in lake_schema(name).names}
+        mine = self._rows(name)
+        days = found.column(DAY).unique().to_pylist() if DAY in mine.columns else ()
         merger = table.merge(
             found,
-            match(name, self.cluster_id, days),
+            mine.match(days),
             source_alias=SOURCE,
             target_alias=TARGET,
             commit_properties=once,
         )
-        kept = f"NOT {SOURCE}.{GONE}"
-        merger = merger.when_matched_delete(f"{SOURCE}.{GONE}")
-        merger = merger.when_matched_update(columns, kept)
-        merger.when_not_matched_insert(columns, kept).execute()
+        merger = merger.when_matched_delete(IS_GONE)
+        merger = merger.when_matched_update(mine.values, f"NOT {IS_GONE}")
+        merger.when_not_matched_insert(mine.values, f"NOT {IS_GONE}").execute()
 
 
 def clusters_of(root: str) -> list[str]:
@@ -233,11 +250,11 @@ def maintain(
     Each table that is there is given as it is done. May run beside writers, which try again what it came in the way of; with fewer
     `vacuum_hours` than a query or a write may last, it takes away files that they read.
     """
-    for name in RUN_TABLES:
+    for name in (*RUN_TABLES, FOLLOWED_TABLE, RAW):
         table = opened(root, name)
         if table is None:
             continue
-        old = None if retention is None else retention.old_rows(name)
+        old = None if retention is None or name not in TABLES else retention.old_rows(name)
         retired: Mapping[str, Any] = {} if old is None else table.delete(old)
         compacted = table.optimize.compact()
         deleted = table.vacuum(

@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from groupsdk.errors import ConfigError
 from groupsdk.history.tables.schemas import CLUSTER, TABLES
 
 
@@ -24,6 +25,8 @@ NEW: Final = "_new"
 """The column of changes that tells the rows whose key was not there: where all are new, they are appended and nothing is read."""
 SOURCE: Final = "s"
 TARGET: Final = "t"
+IS_GONE: Final = f"{SOURCE}.{GONE}"
+"""The condition of the rows that a merge deletes."""
 _END: Final = "end_ts"
 """The tables that have it describe a span of time: a row is as old as the end of its span."""
 
@@ -31,6 +34,12 @@ _END: Final = "end_ts"
 def app_id(cluster_id: str) -> str:
     """Return the application of a cluster's transactions: of two writers of one cluster, the format refuses the later one."""
     return f"groupsdk-history/{cluster_id}"
+
+
+def another_process(cluster_id: str, root: str) -> ConfigError:
+    return ConfigError(
+        f"another process writes the tables of the cluster {cluster_id!r} in {root}: end it first"
+    )
 
 
 def lake_schema(name: str) -> Any:
@@ -179,20 +188,45 @@ def sql_text(value: str) -> str:
     return "'" + value.replace("'", "''") + "'"
 
 
-def match(name: str, cluster_id: str, days: Iterable[date | None] | None) -> str:
-    """Return the SQL condition that a row of the target `t` is that of the source `s`, among the files of some days."""
-    parts = [f"{TARGET}.{CLUSTER} = {sql_text(cluster_id)}"]
-    if days is not None:
-        wanted = set(days)
-        of_days = ", ".join(f"DATE '{each}'" for each in sorted(wanted - {None}))  # type: ignore[type-var]
-        either = [f"{TARGET}.{DAY} IN ({of_days})"] if of_days else []
-        if None in wanted:
-            either.append(f"{TARGET}.{DAY} IS NULL")
-        if either:
-            parts.append(f"({' OR '.join(either)})")
-    parts += [
-        f"({TARGET}.{each} IS NOT DISTINCT FROM {SOURCE}.{each})"
-        for each in keys_of(name)
-        if each != CLUSTER
-    ]
-    return " AND ".join(parts)
+@dataclass(frozen=True, slots=True)
+class ClusterRows:
+    """The rows of one cluster in a table of a lakehouse, and how both engines say in SQL what is to change: `s` has the changes for `t`."""
+
+    name: str
+    cluster_id: str
+
+    @property
+    def columns(self) -> list[str]:
+        return list(lake_schema(self.name).names)
+
+    @property
+    def are_mine(self) -> str:
+        return f"{CLUSTER} = {sql_text(self.cluster_id)}"
+
+    def are_old(self, retention: Retention | None) -> str | None:
+        """Return the predicate of the rows that are retired; None: none are."""
+        old = None if retention is None else retention.old_rows(self.name)
+        return None if old is None else f"{self.are_mine} AND {old}"
+
+    @property
+    def values(self) -> dict[str, str]:
+        """The value of each column that a merge writes."""
+        return {each: f"{SOURCE}.{each}" for each in self.columns}
+
+    def match(self, days: Iterable[date | None]) -> str:
+        """Return the condition that a row of the target is that of the source, among the files of some days."""
+        parts = [f"{TARGET}.{self.are_mine}"]
+        if TABLES[self.name].day_of:
+            wanted = set(days)
+            of_days = ", ".join(f"DATE '{each}'" for each in sorted(wanted - {None}))  # type: ignore[type-var]
+            either = [f"{TARGET}.{DAY} IN ({of_days})"] if of_days else []
+            if None in wanted:
+                either.append(f"{TARGET}.{DAY} IS NULL")
+            if either:
+                parts.append(f"({' OR '.join(either)})")
+        parts += [
+            f"({TARGET}.{each} IS NOT DISTINCT FROM {SOURCE}.{each})"
+            for each in keys_of(self.name)
+            if each != CLUSTER
+        ]
+        return " AND ".join(parts)

@@ -24,8 +24,8 @@ NEXT: Final = f"{FOLLOWED}/next.json"
 """The changes of an update, which counts as soon as this file exists."""
 STORE: Final = f"{FOLLOWED}/kept"
 """The state kept beside the tables: the groups' records, their states, totals."""
-_ATTEMPT: Final = "update-"
-_CHECKPOINT: Final = "checkpoint-"
+ATTEMPT: Final = "update-"
+CHECKPOINT: Final = "checkpoint-"
 _FORMAT: Final = 2
 _LEARNED: Final = "learnt_ms"
 """The key of `State.learned_session_timeout_ms` in files."""
@@ -38,8 +38,10 @@ EMPTY: Final = "empty"
 """A file without rows, from which other tools read the columns of a table."""
 
 OUTBOX: Final = "outbox"
-"""The changes that an update makes to the tables of a lakehouse; the next update deletes the file."""
+"""The changes that an update makes to a table of a lakehouse, whose name is the file's kind; the next update deletes it."""
 
+DAY: Final = "day="
+"""The beginning of the name of a folder for the rows of a day."""
 NO_BUCKET: Final = -1
 """The bucket of rows that are not of one group."""
 
@@ -55,8 +57,9 @@ class LiveFile:
     size: int = 0
 
     @property
-    def folder(self) -> str:
-        return self.path.rpartition("/")[0]
+    def day(self) -> str:
+        """The part of the path that names the day of the rows; "" if they are of many."""
+        return next((part for part in self.path.split("/") if part.startswith(DAY)), "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,8 +139,8 @@ class Ledger:
         state = self._state()
         for each in self._list(FOLLOWED):
             name = each.base_name
-            stale = name.startswith(_CHECKPOINT) and (state is None or name != state.checkpoint)
-            if name.startswith(_ATTEMPT) or stale:
+            stale = name.startswith(CHECKPOINT) and (state is None or name != state.checkpoint)
+            if name.startswith(ATTEMPT) or stale:
                 self.system.delete_dir(each.path)
         return state
 
@@ -149,13 +152,13 @@ class Ledger:
         # first what names the other files
         self._delete_file(CURRENT)
         self._delete_dir(FOLLOWED)
-        created = replace(state, update=0, batch=-1, checkpoint=f"{_CHECKPOINT}{uuid4().hex[:12]}")
-        self._write(CURRENT, _to_json(created))
+        created = replace(state, update=0, batch=-1, checkpoint=f"{CHECKPOINT}{uuid4().hex[:12]}")
+        self._write(CURRENT, state_to_json(created).encode())
         return created
 
     def begin(self) -> Change:
         """Create a directory for an update, with a unique name: a task that outlives its driver cannot harm another update."""
-        folder = f"{FOLLOWED}/{_ATTEMPT}{uuid4().hex[:12]}"
+        folder = f"{FOLLOWED}/{ATTEMPT}{uuid4().hex[:12]}"
         self.system.create_dir(f"{self.root}/{folder}", recursive=True)
         return Change(folder)
 
@@ -208,16 +211,7 @@ class Ledger:
 
     def _state(self) -> State | None:
         found = self._read(CURRENT)
-        if found is None:
-            return None
-        if found.pop("format", None) != _FORMAT:
-            raise ConfigError(
-                f"{self.root}/{CURRENT} is of another version of groupsdk: delete {self.root}/{FOLLOWED} to begin again"
-            )
-        found["learned_session_timeout_ms"] = found.pop(_LEARNED, None)
-        found["files"] = tuple(LiveFile(**each) for each in found["files"])
-        found["took_over"] = tuple(tuple(each) for each in found["took_over"])
-        return State(**found)
+        return None if found is None else _from_plain(found, f"{self.root}/{CURRENT}")
 
     def _exists(self, path: str) -> bool:
         return bool(self.system.get_file_info(path).type != fs.FileType.NotFound)
@@ -260,5 +254,21 @@ def _plain(state: State) -> dict[str, Any]:
     return found
 
 
-def _to_json(state: State) -> bytes:
-    return json.dumps(_plain(state)).encode()
+def _from_plain(found: dict[str, Any], place: str) -> State:
+    if found.pop("format", None) != _FORMAT:
+        raise ConfigError(
+            f"{place} is of another version of groupsdk: delete {place} to begin again"
+        )
+    found["learned_session_timeout_ms"] = found.pop(_LEARNED, None)
+    found["files"] = tuple(LiveFile(**each) for each in found["files"])
+    found["took_over"] = tuple(tuple(each) for each in found["took_over"])
+    return State(**found)
+
+
+def state_to_json(state: State) -> str:
+    return json.dumps(_plain(state))
+
+
+def state_of_json(text: str, place: str) -> State:
+    """Return the state that was written to `place`; ConfigError if it is of another version."""
+    return _from_plain(json.loads(text), place)

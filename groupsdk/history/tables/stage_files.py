@@ -242,8 +242,10 @@ class StageFiles:
 
 def with_cluster(name: str, rows: Any, cluster_id: str) -> Any:
     """Add the column `cluster_id` to rows of a table, as its files have it."""
-    if name == RAW:
-        return rows
+    return rows if name == RAW else cluster_column(rows, cluster_id)
+
+
+def cluster_column(rows: Any, cluster_id: str) -> Any:
     return rows.add_column(0, CLUSTER, pa.repeat(pa.scalar(cluster_id), rows.num_rows))
 
 

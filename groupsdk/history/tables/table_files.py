@@ -178,7 +178,7 @@ def added_below(
 
 @dataclass(frozen=True, slots=True)
 class MergeTask:
-    """Files of about the same size, and of one table, folder and bucket, to merge into one; can be pickled."""
+    """Files of about the same size, and of one table, day and bucket, to merge into one; can be pickled."""
 
     root: str
     folder: str
@@ -196,7 +196,7 @@ def merge_tasks(
     for each in files:
         if each.kind == CLOSED:
             step = int(np.log(max(each.size, _SMALL) / _SMALL) / np.log(MERGED_FILES))
-            alike[each.table, each.folder, each.bucket, step].append(each)
+            alike[each.table, each.day, each.bucket, step].append(each)
     number = 0
     for some in alike.values():
         few = sorted(some)[: 2 * MERGED_FILES]
@@ -217,9 +217,8 @@ def merge(task: MergeTask) -> tuple[list[tuple[str, LiveFile]], list[str]]:
     name = first.table
     if name in TABLES and TABLES[name].partition_by:
         # the folder's name keeps the day
-        day = first.folder.rpartition("day=")[2]
         table = with_cluster(name, table, task.cluster_id)
-        _write_plain(system, f"{root}/{task.folder}/{part}/{name}/day={day}", table)
+        _write_plain(system, f"{root}/{task.folder}/{part}/{name}/{first.day}", table)
     else:
         out.write((name, batch) for batch in table.combine_chunks().to_batches())
     added = added_below(system, f"{root}/{task.folder}", part, CLOSED, first.bucket, task.update)

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Collection, Mapping
 from functools import reduce
 from typing import Any, Final
+from uuid import uuid4
 from zlib import crc32
 
 import pyspark
@@ -12,23 +13,25 @@ from pyspark.sql import Column, DataFrame, SparkSession, functions as f
 
 from groupsdk.clock import WallClock
 from groupsdk.errors import ConfigError
+from groupsdk.history.session import is_remote
 from groupsdk.history.sources.filesystems import StorageDirectory
 from groupsdk.history.tables.lake_changes import (
     DAY,
     GONE,
+    IS_GONE,
     NEW,
     SOURCE,
     TARGET,
+    ClusterRows,
     Retention,
+    another_process,
     app_id,
     keys_of,
     lake_schema,
-    match,
     partitions_of,
-    sql_text,
 )
 from groupsdk.history.tables.publishing import DELTA, FORMATS, ICEBERG, PARQUET
-from groupsdk.history.tables.schemas import CLUSTER, TABLES, Table
+from groupsdk.history.tables.schemas import TABLES, Table
 
 
 CATALOG: Final = "groupsdk_history"
@@ -52,6 +55,9 @@ _EXTENSIONS: Final = {
 
 _APP: Final = "spark.databricks.delta.write.txnAppId"
 _VERSION: Final = "spark.databricks.delta.write.txnVersion"
+_MARK: Final = "spark.databricks.delta.commitInfo.userMetadata"
+_SINCE: Final = 100
+"""Among how many of a table's last commits a write is looked for: other clusters write as well."""
 _BEFORE, _AFTER = "_before", "_after"
 
 
@@ -129,11 +135,17 @@ def check(spark: SparkSession, table_format: str) -> None:
     """Raise ConfigError if a session does not have the package of a format."""
     if table_format == PARQUET:
         return
-    if _EXTENSIONS.get(table_format, "") not in (spark.conf.get("spark.sql.extensions", "") or ""):
+    if _EXTENSIONS.get(table_format, "") in (spark.conf.get("spark.sql.extensions", "") or ""):
+        return
+    if is_remote(spark):
         raise ConfigError(
-            f"this Spark session was started without {table_format}: build it with"
-            f" session.build_session(settings=table_formats.format_settings({table_format!r}))"
+            f"the server of Spark Connect was started without {table_format}: start it with the settings of"
+            f" table_formats.format_settings({table_format!r})"
         )
+    raise ConfigError(
+        f"this Spark session was started without {table_format}: build it with"
+        f" session.build_session(settings=table_formats.format_settings({table_format!r}))"
+    )
 
 
 class SparkDelta:
@@ -156,6 +168,7 @@ class SparkDelta:
         self._retention = retention
         self._app = app_id(cluster_id)
         self._version = WallClock().now_ms()
+        self._mark = uuid4().hex
 
     def replace(self, name: str, rows: DataFrame) -> None:
         """Make the cluster's rows of a table equal to those of a run, changing only the rows that differ."""
@@ -165,21 +178,20 @@ class SparkDelta:
             self._spark.createDataFrame([], wanted.schema).write.format(DELTA).mode(
                 "ignore"
             ).partitionBy(*partitions_of(name)).save(path)
-        old = None if self._retention is None else self._retention.old_rows(name)
-        mine = f"{CLUSTER} = {sql_text(self._cluster_id)}"
+        mine = ClusterRows(name, self._cluster_id)
+        old = mine.are_old(self._retention)
         if old is not None:
-            self._spark.sql(f"DELETE FROM delta.`{path}` WHERE {mine} AND {old}")
-        before = self._spark.read.format(DELTA).load(path).filter(mine)
+            self._spark.sql(f"DELETE FROM delta.`{path}` WHERE {old}")
+        before = self._spark.read.format(DELTA).load(path).filter(mine.are_mine)
         found = _changes(name, before.select(*wanted.columns), wanted)
         found = found.persist(StorageLevel.DISK_ONLY)
         try:
             kinds = found.select(_day(name), NEW).distinct().collect()
             if all(row[NEW] for row in kinds) and kinds:
                 writer = found.drop(GONE, NEW).write.format(DELTA).mode("append")
-                writer = writer.option("txnAppId", self._app)
-                self._once(path, lambda: writer.option("txnVersion", str(self._version)).save(path))
+                self._once(path, lambda: writer.save(path))
             elif kinds:
-                self._merge(name, path, found, {row[DAY] for row in kinds})
+                self._merge(mine, path, found, {row[DAY] for row in kinds})
         finally:
             found.unpersist()
 
@@ -187,49 +199,42 @@ class SparkDelta:
         old = None if self._retention is None else self._retention.old_rows(name)
         return rows if old is None else rows.filter(f"NOT coalesce({old}, false)")
 
-    def _merge(self, name: str, path: str, found: DataFrame, days: Collection[Any]) -> None:
-        has_days = DAY in partitions_of(name)
-        on = match(name, self._cluster_id, days if has_days else None)
-        columns = lake_schema(name).names
-        written = ", ".join(f"{each} = {SOURCE}.{each}" for each in columns)
-        values = ", ".join(f"{SOURCE}.{each}" for each in columns)
-        view = f"groupsdk_{name}"
+    def _merge(self, mine: ClusterRows, path: str, found: DataFrame, days: Collection[Any]) -> None:
+        written = ", ".join(f"{column} = {value}" for column, value in mine.values.items())
+        view = f"groupsdk_{mine.name}"
         found.createOrReplaceTempView(view)
-        self._spark.conf.set(_APP, self._app)
-        self._spark.conf.set(_VERSION, str(self._version))
         merge = (
-            f"MERGE INTO delta.`{path}` {TARGET} USING {view} {SOURCE} ON {on}"
-            f" WHEN MATCHED AND {SOURCE}.{GONE} THEN DELETE"
+            f"MERGE INTO delta.`{path}` {TARGET} USING {view} {SOURCE} ON {mine.match(days)}"
+            f" WHEN MATCHED AND {IS_GONE} THEN DELETE"
             f" WHEN MATCHED THEN UPDATE SET {written}"
-            f" WHEN NOT MATCHED AND NOT {SOURCE}.{GONE}"
-            f" THEN INSERT ({', '.join(columns)}) VALUES ({values})"
+            f" WHEN NOT MATCHED AND NOT {IS_GONE}"
+            f" THEN INSERT ({', '.join(mine.values)}) VALUES ({', '.join(mine.values.values())})"
         )
         try:
             self._once(path, lambda: self._spark.sql(merge))
         finally:
-            self._spark.conf.unset(_APP)
-            self._spark.conf.unset(_VERSION)
             self._spark.catalog.dropTempView(view)
 
     def _once(self, path: str, write: Callable[[], object]) -> None:
-        last = self._last_version(path)
+        """Carry a write out as the cluster's transaction; Delta passes over one whose version is not above the last one."""
+        settings = {_APP: self._app, _VERSION: str(self._version), _MARK: self._mark}
+        for key, value in settings.items():
+            self._spark.conf.set(key, value)
         try:
             write()
         except PySparkException as error:
             if "Concurrent" not in str(error):
                 raise
             raise self._refused() from error
-        if self._last_version(path) == last:
-            # Delta passes over a version that is not above the last one
+        finally:
+            for key in settings:
+                self._spark.conf.unset(key)
+        history = self._spark.sql(f"DESCRIBE HISTORY delta.`{path}` LIMIT {_SINCE}")
+        if history.filter(f.col("userMetadata") == self._mark).isEmpty():
             raise self._refused()
 
-    def _last_version(self, path: str) -> int:
-        return int(self._spark.sql(f"DESCRIBE HISTORY delta.`{path}` LIMIT 1").first()["version"])  # type: ignore[index]
-
     def _refused(self) -> ConfigError:
-        return ConfigError(
-            f"another process writes the tables of the cluster {self._cluster_id!r} in {self._store.root}: end it first"
-        )
+        return another_process(self._cluster_id, self._store.root)
 
 
 def _day(name: str) -> Column:

@@ -1,7 +1,12 @@
 """Delta tables that are kept up to date, held against one run over the same log."""
 
+import signal
+import subprocess
+import sys
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -10,11 +15,22 @@ from pytest_mock import MockerFixture
 from groupsdk.errors import ConfigError
 from groupsdk.history import local
 from groupsdk.history.follow.updater import Updater
-from groupsdk.history.tables.delta_tables import DeltaTables
+from groupsdk.history.tables.delta_ledger import DeltaLedger
+from groupsdk.history.tables.delta_tables import DeltaTables, opened
+from groupsdk.history.tables.ledger import OPEN
 from tests.history.expected_tables import LOGS
 from tests.history.follow.crashing import CrashError
 from tests.history.follow.log_parts import RawTask, follow, pieces, raw_of
-from tests.history.lakes import DELTA, PLAIN, Rows, delta_rows, live_files, parquet_rows, versions
+from tests.history.lakes import (
+    CLUSTER,
+    DELTA,
+    PLAIN,
+    Rows,
+    delta_rows,
+    live_files,
+    parquet_rows,
+    versions,
+)
 from tests.support.cases import each_case
 
 
@@ -74,15 +90,128 @@ def test_an_update_that_ends_between_two_tables_is_delivered_by_the_next_process
     assert delta_rows(lake) == one_run(raw, tmp_path / "plain")
 
 
-def test_tables_that_a_run_has_changed_since_are_mended_by_the_next_update(tmp_path: Path) -> None:
+@pytest.mark.parametrize("before", [1, 2])
+def test_following_starts_over_when_a_run_has_replaced_the_rows_since(
+    before: int, tmp_path: Path
+) -> None:
     raw = raw_of(LOGS["transactions"](tmp_path / "log"))
     parts = pieces(raw, 3, 5)
     lake = tmp_path / "lake"
-    follow(Updater(str(lake), "log", DELTA, buckets=2), parts[:1])
+    first = Updater(str(lake), "log", DELTA, buckets=2)
+    follow(first, parts[:before])
     other = raw_of(LOGS["bad input"](tmp_path / "other"))
     local.run([RawTask(other)], str(lake), DELTA)
-    follow(Updater(str(lake), "log", DELTA, buckets=2), parts)
+    with pytest.raises(ConfigError, match="a run has replaced rows of the cluster"):
+        follow(first, parts)
+    again = Updater(str(lake), "log", DELTA, buckets=2)
+    assert again.state.update == 0
+    follow(again, parts)
     assert delta_rows(lake) == one_run(raw, tmp_path / "plain")
+
+
+def test_of_two_that_follow_a_cluster_each_update_counts_once(tmp_path: Path) -> None:
+    raw = raw_of(LOGS["transactions"](tmp_path / "log"))
+    parts = pieces(raw, 4, 2)
+    lake = str(tmp_path / "lake")
+    both = [Updater(lake, "log", DELTA, buckets=2) for _ in range(2)]
+    refused = 0
+    for number in range(len(parts)):
+        first, second = both[number % 2], both[1 - number % 2]
+        follow(first, parts[: number + 1])
+        with pytest.raises(
+            ConfigError, match=f"another process writes .*{CLUSTER}.*: end it first"
+        ):
+            follow(second, parts[: number + 1])
+        refused += 1
+        # as a process that is started again
+        both[1 - number % 2] = Updater(lake, "log", DELTA)
+    assert refused == len(parts)
+    assert delta_rows(tmp_path / "lake") == one_run(raw, tmp_path / "plain")
+
+
+def test_of_two_updates_at_a_time_the_later_commit_leaves_nothing(
+    tmp_path: Path, mocker: MockerFixture
+) -> None:
+    raw = raw_of(LOGS["transactions"](tmp_path / "log"))
+    parts = pieces(raw, 2, 2)
+    lake = tmp_path / "lake"
+    follow(Updater(str(lake), "log", DELTA, buckets=2), parts[:1])
+    late = Updater(str(lake), "log", DELTA)
+    commit = DeltaLedger._write_row
+
+    def overtaken(*given: Any) -> None:
+        mocker.stop(patched)
+        # between the last check and the commit
+        follow(Updater(str(lake), "log", DELTA), parts)
+        commit(*given)
+
+    patched = mocker.patch.object(DeltaLedger, "_write_row", overtaken)
+    with pytest.raises(ConfigError, match="another process"):
+        follow(late, parts)
+    assert delta_rows(lake) == one_run(raw, tmp_path / "plain")
+    assert opened(str(lake), "followed").to_pandas()["update"].tolist() == [2]
+
+
+_FOLLOW = """
+import sys
+from tests.history.follow.log_parts import follow, pieces, raw_of
+from groupsdk.history.follow.updater import Updater
+from tests.history.lakes import DELTA
+from pathlib import Path
+follow(Updater(sys.argv[2], "log", DELTA, buckets=2), pieces(raw_of(Path(sys.argv[1])), 4, int(sys.argv[3])))
+"""
+
+
+def _kill_followers(tmp_path: Path, kills: int, seed: int) -> None:
+    """Kill what follows when so many files are there: of an update that does not count yet, or of one that is being delivered."""
+    chance = Random(seed)
+    log, lake = LOGS["transactions"](tmp_path / "log"), tmp_path / "lake"
+    command = [sys.executable, "-c", _FOLLOW, str(log), str(lake), str(seed)]
+    killed = 0
+    for _ in range(kills):
+        process = subprocess.Popen(command, cwd=Path(__file__).parents[3])
+        wanted = sum(1 for _ in lake.rglob("*")) + chance.randrange(1, 250)
+        while process.poll() is None:
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(0.01)
+            if sum(1 for _ in lake.rglob("*")) >= wanted:
+                process.kill()
+                killed += 1
+                break
+        assert process.wait() in (0, -signal.SIGKILL)
+    assert killed
+    subprocess.run(command, cwd=Path(__file__).parents[3], check=True)
+    assert delta_rows(lake) == one_run(raw_of(log), tmp_path / "plain")
+
+
+def test_followers_that_are_killed_leave_the_tables_of_one_run(tmp_path: Path) -> None:
+    _kill_followers(tmp_path, 4, 1)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1_800)
+@pytest.mark.parametrize("seed", range(2, 6))
+def test_many_followers_that_are_killed_leave_the_tables_of_one_run(
+    seed: int, tmp_path: Path
+) -> None:
+    _kill_followers(tmp_path, 12, seed)
+
+
+def test_rows_that_do_not_change_any_more_are_stored_in_the_lakehouse_only(tmp_path: Path) -> None:
+    raw = raw_of(LOGS["protocols"](tmp_path / "log"))
+    updater = Updater(str(tmp_path / "lake"), "log", DELTA, buckets=2)
+    follow(updater, [*pieces(raw, 3, 1), raw.slice(0, 0)])
+    live = updater.state.files
+    assert {each.kind for each in live if each.table in ("generations", "replay", "moves")} == {
+        OPEN
+    }
+    assert not updater.state.of("offset_commits")
+    files = {
+        str(each.relative_to(updater.out))
+        for each in Path(updater.out).rglob("*")
+        if each.is_file()
+    }
+    assert files == {each.path for each in live}
 
 
 def test_clusters_are_followed_beside_each_other(tmp_path: Path) -> None:
@@ -94,8 +223,6 @@ def test_clusters_are_followed_beside_each_other(tmp_path: Path) -> None:
         updater = Updater(lake, "log", options, buckets=2)
         follow(updater, pieces(raw, 2, 3))
         found[name] = one_run(raw, tmp_path / f"plain {name}")
-        with pytest.raises(ConfigError, match="writes into"):
-            Updater(lake, "log", options)
         updater.close()
     for name, rows in found.items():
         assert delta_rows(tmp_path / "lake", name) == rows

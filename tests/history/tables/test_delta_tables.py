@@ -107,9 +107,10 @@ def test_a_batch_counts_once(tmp_path: Path) -> None:
     assert lake.last("generations", first.app, first.seen) == [-1, -1]
     lake.merge("generations", found, -1, first)
     assert lake.last("generations", first.app, first.seen, app_id(CLUSTER)) == [1, 0, 0]
-    # of two that both saw the version before it, the later one is refused
+    # of two that both saw the version before it, the later one has nothing to do, and with other rows it is refused
+    lake.merge("generations", found, -1, first)
     with pytest.raises(ConfigError, match="another process"):
-        lake.merge("generations", found, -1, first)
+        lake.merge("generations", found, -1, Batch("app", 2))
     assert lake.count("generations") == 3
     lake.replace("generations", TABLES["generations"].arrow_schema.empty_table(), 0)
     assert lake.last("generations", first.app, first.seen, app_id(CLUSTER)) == [1, 0, 1]
