@@ -36,11 +36,11 @@ class StickyAssignor:
     """
 
     def __init__(self, *, moves_before_racks: bool = False, pause_collector: bool = True) -> None:
-        self._moves_before_racks = moves_before_racks
-        self._pause_collector = pause_collector
-        self._user_data: bytes | None = None
-        self._claimed: dict[str, tuple[int, ...]] | None = None
-        self._reader: ClaimReader | None = None
+        self.__moves_before_racks = moves_before_racks
+        self.__pause_collector = pause_collector
+        self.__user_data: bytes | None = None
+        self.__claimed: dict[str, tuple[int, ...]] | None = None
+        self.__reader: ClaimReader | None = None
 
     @property
     def name(self) -> str:
@@ -62,16 +62,16 @@ class StickyAssignor:
 
     def subscription_user_data(self, topics: Collection[str]) -> bytes | None:
         """Return this member's last assignment and its generation, encoded; None before the first one."""
-        return self._user_data
+        return self.__user_data
 
     def on_assignment(self, assignment: Assignment, generation_id: int) -> None:
         """Store a copy of this member's assignment, to claim it in the next rebalance."""
-        if self._user_data is not None and assignment.partitions == self._claimed:
-            self._user_data = encode_claim_again(self._user_data, generation_id)
+        if self.__user_data is not None and assignment.partitions == self.__claimed:
+            self.__user_data = encode_claim_again(self.__user_data, generation_id)
             return
-        self._user_data = encode_claim(assignment.partitions, generation_id)
+        self.__user_data = encode_claim(assignment.partitions, generation_id)
         # what it is compared with next time is the member's own: tuples, that nobody changes meanwhile
-        self._claimed = {topic: tuple(each) for topic, each in assignment.partitions.items()}
+        self.__claimed = {topic: tuple(each) for topic, each in assignment.partitions.items()}
 
     @names_wrong_arguments
     def assign(self, cluster: Cluster, subscriptions: GroupSubscription) -> GroupAssignment:
@@ -84,14 +84,14 @@ class StickyAssignor:
             TypeError: an argument is of a wrong type; the error names it.
             ValueError: a number of partitions is out of bounds.
         """
-        with without_collector(pause=self._pause_collector):
-            reader = self._reader or ClaimReader()
+        with without_collector(pause=self.__pause_collector):
+            reader = self.__reader or ClaimReader()
             claims = {
                 member_id: reader.read(subscription.user_data, member_id)
                 for member_id, subscription in subscriptions.items()
             }
             few = len(claims) <= _FEW and reader.size <= _FEW
-            self._reader = reader if few else None
+            self.__reader = reader if few else None
             holdings = self.assign_claims(
                 cluster,
                 subscriptions,
@@ -118,12 +118,12 @@ class StickyAssignor:
             made: the plans of other assignors for this cluster and these subscriptions, by their claims; this one's
                 is added. `sticky` and `cooperative-sticky` mostly plan the same.
         """
-        with without_collector(pause=self._pause_collector):
+        with without_collector(pause=self.__pause_collector):
             return fairest_once(
                 cluster,
                 subscriptions,
                 claims,
                 generations,
                 made,
-                moves_first=self._moves_before_racks,
+                moves_first=self.__moves_before_racks,
             ).holdings

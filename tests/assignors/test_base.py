@@ -83,7 +83,7 @@ def test_an_error_of_another_kind_comes_through() -> None:
         resolve("sticky").assign(Cluster({"t": -1}), {"a": Subscription(["t"])})
 
 
-@pytest.mark.parametrize("assignor", [name for name in _ALL if name != "sticky"])
+@pytest.mark.parametrize("assignor", _ALL)
 def test_private_names_of_an_assignor_leave_those_of_subclasses_alone(assignor: str) -> None:
     made = resolve(assignor)
     kind = type(made)

@@ -218,9 +218,10 @@ def test_memory_of_a_sticky_leader_is_bounded() -> None:
 
     for number in range(300):
         lead(3, f"t{number}")
-        assert leader._reader is None or leader._reader.size <= _FEW
+        reader = vars(leader)["_StickyAssignor__reader"]
+        assert reader is None or reader.size <= _FEW
     lead(_FEW + 1, "t")
-    assert leader._reader is None
+    assert vars(leader)["_StickyAssignor__reader"] is None
 
 
 def test_sticky_assignor_is_a_partition_assignor() -> None:
