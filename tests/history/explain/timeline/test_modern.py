@@ -20,8 +20,8 @@ from groupsdk.wire.coordinator_records.streams_group import (
     StreamsGroupTargetAssignmentMemberValue,
     StreamsGroupTargetAssignmentMetadataKey,
     StreamsGroupTargetAssignmentMetadataValue,
-    TaskIds,
 )
+from groupsdk.wire.messages.streams_groups import TaskIds
 from tests.history.explain.modern_log import (
     JOINED,
     SHARED,
