@@ -16,8 +16,12 @@ from examples.history_log import LogWriter, Seat, commit, generation
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-DEFAULTS: Final = ("spark.sql.adaptive.enabled", "spark.sql.codegen.wholeStage")
-"""Settings of Spark that are on, unless a session says otherwise."""
+DEFAULTS: Final = {
+    "spark.sql.adaptive.enabled": "true",
+    "spark.sql.codegen.wholeStage": "true",
+    "spark.sql.codegen.factoryMode": "FALLBACK",
+}
+"""Settings of Spark as they are, unless a session says otherwise."""
 _IDS: Final = re.compile(r"#\d+L?|, \[plan_id=\d+\]|_\d+(?=\()")
 
 
@@ -44,8 +48,8 @@ def plan(spark: "SparkSession") -> str:
                 log.append(1_000, generation(f"g{partition}", 1, seats))
                 log.append(2_000, commit(f"g{partition}", "t", 0, 7, 2_000))
         try:
-            for name in DEFAULTS:
-                spark.conf.set(name, "true")
+            for name, value in DEFAULTS.items():
+                spark.conf.set(name, value)
             run(spark, Inputs(read_segments(spark, f"{folder}/log")), f"{folder}/out")
         finally:
             for name, value in before.items():

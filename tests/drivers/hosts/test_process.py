@@ -263,10 +263,8 @@ def test_a_killed_parent_takes_the_child_with_it_and_a_dynamic_member_leaves(
     parents.append(parent)
     parent.process.kill()
     wait_gone(parent.child)
-    assert bool(broker.seen(ApiKey.LEAVE_GROUP)) is leaves
-    beats = len(broker.seen(ApiKey.HEARTBEAT))
     broker.wait_for(lambda: broker.connected == 0)
-    assert len(broker.seen(ApiKey.HEARTBEAT)) == beats
+    assert bool(broker.seen(ApiKey.LEAVE_GROUP)) is leaves
     assert parent.line() == ""  # the child imported no __main__, and holds no pipe of its parent
 
 
