@@ -9,7 +9,6 @@ from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from groupsdk.broker.embedded import EmbeddedBroker
 from groupsdk.consumer.record_errors import (
     DeadLetterError,
     DeadLetterProducer,
@@ -66,15 +65,6 @@ def test_wrong_policies_are_refused() -> None:
         RecordErrorPolicy(wrong)
     with pytest.raises(ConfigError, match="--dead-letter-topic"):
         errors("dead-letter")
-
-
-@pytest.fixture(scope="module", params=["embedded", pytest.param("kafka", marks=pytest.mark.kafka)])
-def servers(request: pytest.FixtureRequest) -> Iterator[str]:
-    if request.param == "kafka":
-        yield request.getfixturevalue("kafka").bootstrap_servers
-        return
-    with EmbeddedBroker() as running:
-        yield running.bootstrap_servers
 
 
 @pytest.fixture

@@ -4,14 +4,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from groupsdk.broker.embedded import EmbeddedBroker
+from tests.support.brokers import KINDS, servers_of
 
 
-@pytest.fixture(params=["embedded", pytest.param("kafka", marks=pytest.mark.kafka)])
+@pytest.fixture(params=KINDS)
 def servers(request: pytest.FixtureRequest) -> Iterator[str]:
     """The bootstrap servers of a broker, of each kind."""
-    if request.param == "kafka":
-        yield request.getfixturevalue("kafka").bootstrap_servers
-        return
-    with EmbeddedBroker() as broker:
-        yield broker.bootstrap_servers
+    with servers_of(request) as servers:
+        yield servers

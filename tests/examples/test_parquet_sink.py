@@ -16,23 +16,20 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # its types m
 )
 
 from examples.parquet_sink import ParquetSink, PartitionFiles, app
-from groupsdk.broker.embedded import EmbeddedBroker
 from groupsdk.connect import ConnectorConfigError, TaskFencedError
 from tests.connect.workers import eventually
 from tests.examples.crew import Crew
+from tests.support.brokers import KINDS, servers_of
 
 
 PARTITIONS = 2
 
 
-@pytest.fixture(params=["embedded", pytest.param("kafka", marks=pytest.mark.kafka)])
+@pytest.fixture(params=KINDS)
 def servers(request: pytest.FixtureRequest) -> Iterator[str]:
     """The bootstrap servers of a broker, of each kind."""
-    if request.param == "kafka":
-        yield request.getfixturevalue("kafka").bootstrap_servers
-        return
-    with EmbeddedBroker() as broker:
-        yield broker.bootstrap_servers
+    with servers_of(request) as servers:
+        yield servers
 
 
 @pytest.fixture

@@ -1,10 +1,13 @@
-"""Real brokers that tests may break, and that run again afterwards."""
+"""Brokers of each kind for a test, and real ones that tests may break, and that run again afterwards."""
 
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
+import pytest
+
+from groupsdk.broker.embedded import EmbeddedBroker
 from groupsdk.testing import LocalKafka
 from groupsdk.testing.node import Node, deadline_in
 from tests.support.workers import TIMEOUT_S, eventually
@@ -25,6 +28,19 @@ STEADY = {"broker.session.timeout.ms": "20000"}
 For brokers that are started again, or on a directory that another one has left, and that nobody kills; the first
 process of any other `LocalKafka` of one node has a longer session by itself.
 """
+
+KINDS: Final = ("embedded", pytest.param("kafka", marks=pytest.mark.kafka))
+"""The parameters of a fixture that yields what `servers_of` does."""
+
+
+@contextmanager
+def servers_of(request: pytest.FixtureRequest) -> Iterator[str]:
+    """Give the bootstrap servers of a broker of the kind that the fixture's parameter names: a new one, or the session's Kafka."""
+    if request.param == "kafka":
+        yield request.getfixturevalue("kafka").bootstrap_servers
+        return
+    with EmbeddedBroker() as broker:
+        yield broker.bootstrap_servers
 
 
 @contextmanager
