@@ -1,14 +1,15 @@
 """Test that records come whatever is in them: every one that librdkafka's own consumer reads, once, in each way of reading."""
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import islice
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, Message, Producer
+from confluent_kafka import Consumer, KafkaError, Message, Producer
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
 
-from groupsdk.broker.embedded import EmbeddedBroker
 from groupsdk.consumer import GroupConsumer
 from groupsdk.consumer.aio import AsyncGroupConsumer
 
@@ -16,30 +17,27 @@ from groupsdk.consumer.aio import AsyncGroupConsumer
 VALUES = (b"first", None, b"", b"\x00", b"x" * 100_000, None, b"last")
 KEYS = (None, b"", b"key")
 HEADERS: tuple[Any, ...] = ([], [("h", None), ("h", b""), ("", b"x")])
-
-
-@pytest.fixture(scope="module", params=["embedded", pytest.param("kafka", marks=pytest.mark.kafka)])
-def servers(request: pytest.FixtureRequest) -> Iterator[str]:
-    if request.param == "kafka":
-        yield request.getfixturevalue("kafka").bootstrap_servers
-        return
-    with EmbeddedBroker() as running:
-        yield running.bootstrap_servers
+COUNT = len(VALUES) * len(KEYS) * len(HEADERS)
 
 
 @pytest.fixture(scope="module")
 def topic(servers: str) -> str:
     name = "records-of-all-kinds"
+    admin = AdminClient({"bootstrap.servers": servers})
+    admin.create_topics([NewTopic(name, 1, 1)])[name].result(60)
+    errors: list[KafkaError | None] = []
+
+    def delivered(error: KafkaError | None, message: Message) -> None:
+        errors.append(error)
+
     producer = Producer({"bootstrap.servers": servers})
     for headers in HEADERS:
         for key in KEYS:
             for value in VALUES:
-                producer.produce(name, value, key, headers=headers)
+                producer.produce(name, value, key, headers=headers, on_delivery=delivered)
     assert producer.flush(60) == 0
+    assert errors == [None] * COUNT
     return name
-
-
-COUNT = len(VALUES) * len(KEYS) * len(HEADERS)
 
 
 def content(messages: Sequence[Message]) -> list[tuple[Any, ...]]:
