@@ -209,12 +209,16 @@ def test_a_worker_stops_before_its_thread_writes_on() -> None:
     ) as child:
         assert child.stdout is not None
         os.set_blocking(child.stdout.fileno(), False)
-        for written in range(20):
-            os.waitid(os.P_PID, child.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
-            assert child.stdout.read() == (b"x" if written else None)
-            child.send_signal(signal.SIGCONT)
-            os.waitid(os.P_PID, child.pid, os.WCONTINUED | os.WEXITED)
-        assert child.wait(60) == 0
+        try:
+            for written in range(20):
+                # SIGCONT takes the stop back before it returns, so that each wait is for the next one
+                os.waitid(os.P_PID, child.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
+                assert child.stdout.read() == (b"x" if written else None)
+                child.send_signal(signal.SIGCONT)
+            assert child.wait(60) == 0
+        finally:
+            # which `with` would wait for, and a stopped process does not end by itself
+            child.kill()
 
 
 # so long that a machine that stalls has texts left when the last worker has its share
