@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import faulthandler
 import inspect
 import logging
 import os
@@ -11,7 +12,7 @@ import sys
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -41,6 +42,8 @@ _PROGRAMS = frozenset({"java", "javac", "spark-submit", "go"})
 _MARKS = ("kafka", "spark", "go")
 _LOOP_S = 120.0
 """How long a test that is a coroutine may take."""
+_LIMITS: Final = 3
+"""A test that its time limit did not end, since what cleans up after it waits for ever, ends its process after so many."""
 _RUNNING = pytest.StashKey[pytest.Item | None]()
 _MISSING = pytest.StashKey[LocalKafkaError]()
 
@@ -94,10 +97,17 @@ def _refuse_unmarked(item: pytest.Item | None, command: Any) -> None:
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
     item.config.stash[_RUNNING] = item
+    faulthandler.dump_traceback_later(_LIMITS * _time_limit_s(item), exit=True)
     try:
         return (yield)
     finally:
+        faulthandler.cancel_dump_traceback_later()
         item.config.stash[_RUNNING] = None
+
+
+def _time_limit_s(item: pytest.Item) -> float:
+    marker = item.get_closest_marker("timeout")
+    return float(marker.args[0] if marker is not None else item.config.getini("timeout"))
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
