@@ -21,8 +21,8 @@ from tests.simulation.watched_tasks import random_run
 
 
 CHUNK = 100
-QUICK = 8_000
-QUICK_HARSH = 2_000
+QUICK = 2_000
+QUICK_HARSH = 1_000
 FULL = int(os.environ.get("GROUPSDK_SEEDS", "20000"))
 pytestmark = pytest.mark.usefixtures("quiet")
 

@@ -311,11 +311,13 @@ def failure(make: object, max_steps: int = 1_000_000) -> str:
 
 @pytest.mark.parametrize("name", known_assignors())
 def test_the_shipped_assignors_pass(name: str) -> None:
-    assert check_assignor(resolve(name), cases=150, seed=3) == 300
+    assert check_assignor(resolve(name), cases=40, seed=3) == 80
 
 
 def test_a_good_one_passes() -> None:
-    assert check_assignor(Good) == check_assignor(Good()) == check_assignor(lambda: Good()) == 400
+    assert check_assignor(Good) == 400
+    for made in (Good(), lambda: Good()):
+        assert check_assignor(made, cases=2) == 4
     assert check_for_tests is check_assignor
 
 
@@ -399,10 +401,8 @@ def test_all_kinds_of_sequences_are_valid() -> None:
 
 def test_assignor_that_fails_only_in_large_groups_is_found() -> None:
     limits: list[tuple[dict[str, object], int]] = [
-        ({"members_allowed": 8}, 9),
         ({"members_allowed": 30}, 31),
         ({"topics_allowed": 10}, 1),
-        ({"partitions_allowed": 99}, 1),
         ({"partitions_allowed": 256}, 1),
     ]
     for attributes, members in limits:
