@@ -64,13 +64,12 @@ async def diagnose(
     groups: Collection[str] = (),
     topics: Collection[str] = (),
     timeout_s: float = 15.0,
-    clock: Clock | None = None,
 ) -> AsyncIterator[Finding]:
     """Check a cluster step by step; stop early if the following steps cannot work.
 
     `others` are further settings of a client, whose timeouts are checked, too.
     """
-    clock = clock or WallClock()
+    clock = WallClock()
     for finding in _installed(settings):
         yield finding
         return

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
-from zoneinfo import ZoneInfo
 
 import pyarrow as pa
 import pytest
@@ -21,7 +20,7 @@ from groupsdk.consumer import GroupConsumer
 from groupsdk.errors import ConfigError
 from groupsdk.history.local import run
 from groupsdk.history.sources.archive_files import SINK_LOG, archive_tasks
-from groupsdk.history.sources.broker_log_lines import parse_lines, read_log_files
+from groupsdk.history.sources.broker_log_lines import read_log_files
 from groupsdk.history.sources.segment_files import segment_tasks
 from groupsdk.history.sources.topic_ranges import topic_tasks
 from groupsdk.history.tables.delta_tables import opened
@@ -228,11 +227,12 @@ def test_a_line_counts_once_and_in_its_time_zone(tmp_path: Path) -> None:
     with gzip.open(tmp_path / "server.log.gz", "wt", encoding="utf-8") as file:
         file.write(f"{line}\n")
     (tmp_path / "server.log").write_text(f"{line}\nno line of a group\n", encoding="utf-8")
-    (told,) = read_log_files(str(tmp_path / "server.log*"), zone="Europe/Berlin")
+    logs = str(tmp_path / "server.log*")
+    (told,) = read_log_files(logs, zone="Europe/Berlin")
     (reason,) = told.reasons
     assert (told.group_id, reason.generation, reason.cause) == ("g", 7, "join")
     assert reason.ts_ms == 1_782_900_000_007
-    assert parse_lines([line], zone=ZoneInfo("UTC"))[0].reasons[0].ts_ms == 1_782_907_200_007
+    assert read_log_files(logs, zone="UTC")[0].reasons[0].ts_ms == 1_782_907_200_007
 
 
 @pytest.mark.parametrize(

@@ -327,7 +327,6 @@ def catch_up_topic(
     settings: TopicSettings,
     updater: Updater,
     *,
-    progress: Progress = silent,
     after: Callable[[], None] = lambda: None,
 ) -> None:
     """Bring the tables up to date with a live topic, without Spark, in as many updates as its new records need.
@@ -345,9 +344,7 @@ def catch_up_topic(
         if not ranges and updater.is_current:
             return
         positions |= {str(each.partition): each.end for each in ranges}
-        updater.update(
-            partial(_read_ranges, settings, ranges), positions=positions, progress=progress
-        )
+        updater.update(partial(_read_ranges, settings, ranges), positions=positions)
         after()
 
 

@@ -4,7 +4,7 @@ import gzip
 import logging
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from datetime import datetime
 from glob import glob
 from pathlib import Path
@@ -236,20 +236,12 @@ def _lines(path: Path) -> Iterator[str]:
             yield line.rstrip("\r\n")
 
 
-def parse_lines(lines: Iterable[str], *, zone: ZoneInfo) -> list[BrokerLogEntries]:
-    """Parse the reasons and departures in the lines of a log; other lines are skipped.
-
-    The coordinator names no reason for an epoch of the newer protocols: what it says of the request that made the
-    epoch is one. Lines of earlier requests, which made none, do not count.
-    """
-    parser = LineParser(zone)
-    for line in lines:
-        parser.take(line)
-    return parser.entries()
-
-
 class LineParser:
-    """Parses the lines of logs, in their order; a line that is repeated, as in a copied log, counts once."""
+    """Parses the reasons and departures in the lines of logs, in their order; other lines are skipped.
+
+    A line that is repeated, as in a copied log, counts once. The coordinator names no reason for an epoch of the newer
+    protocols: what it says of the request that made the epoch is one. Lines of earlier requests, which made none, do not count.
+    """
 
     def __init__(self, zone: ZoneInfo) -> None:
         self.lines = 0

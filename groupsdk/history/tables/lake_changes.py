@@ -102,11 +102,6 @@ def changes(name: str, before: Any, after: Any) -> Any:
     return pa.concat_tables([_marked(gone, gone=True), _marked(changed), _marked(added, new=True)])
 
 
-def new_rows(after: Any) -> Any:
-    """Return the changes to a table that has none of the rows."""
-    return _marked(after, new=True)
-
-
 def _marked(rows: Any, *, gone: bool = False, new: bool = False) -> Any:
     rows = rows.append_column(GONE, pa.repeat(pa.scalar(gone), rows.num_rows))
     return rows.append_column(NEW, pa.repeat(pa.scalar(new), rows.num_rows))

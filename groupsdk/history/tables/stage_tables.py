@@ -9,13 +9,11 @@ from pyarrow import fs, parquet
 
 from groupsdk.history.tables.schemas import RAW, TABLES, UNKNOWN_CLUSTER
 from groupsdk.history.tables.stage_files import NO_DAY, StageFiles, folder_of, schema_of
-from groupsdk.history.tables.stages import RECORDS, STAGED
+from groupsdk.history.tables.stages import RECORDS
 
 
 RUN_TABLES: Final = tuple(name for name in TABLES if name != RAW)
 """The tables that a run makes."""
-FOLDERS: Final = (*RUN_TABLES, *map(folder_of, STAGED))
-"""The folders of a run."""
 
 
 LogPosition = tuple[int, int]

@@ -30,7 +30,6 @@ from groupsdk.wire.coordinator_records.consumer_group import (
     ConsumerGroupMemberMetadataValue,
     ConsumerGroupMetadataKey,
     ConsumerGroupMetadataValue,
-    ConsumerGroupPartitionMetadataKey,
     ConsumerGroupRegularExpressionKey,
     ConsumerGroupRegularExpressionValue,
     ConsumerGroupTargetAssignmentMemberKey,
@@ -45,18 +44,6 @@ FIRST_EPOCH: Final = 1
 """The group epoch and the assignment epoch of a group without records (KAFKA-20268)."""
 
 T = TypeVar("T")
-
-GroupKey = (
-    ConsumerGroupMetadataKey
-    | ConsumerGroupPartitionMetadataKey
-    | ConsumerGroupMemberMetadataKey
-    | ConsumerGroupTargetAssignmentMetadataKey
-    | ConsumerGroupTargetAssignmentMemberKey
-    | ConsumerGroupCurrentMemberAssignmentKey
-    | ConsumerGroupRegularExpressionKey
-)
-"""The keys of a consumer group's records: types 3 to 8 and 16."""
-
 
 GroupRecord = CoordinatorRecord
 """One record of a consumer group, decoded."""
