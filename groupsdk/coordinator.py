@@ -198,9 +198,6 @@ async def awaited(value: object) -> object:
 def refuse_unrun(value: object) -> None:
     """Reject the result of a function of the user's whose code has not run yet, and would not.
 
-    Args:
-        value: the result of a call that is not awaited.
-
     Raises:
         TypeError: it is a generator, or the coroutine of an `async def`.
     """

@@ -64,8 +64,6 @@ class WeightedPlan:
 
     Attributes:
         released: by member, the partitions that it owned and does not keep; members that keep all are left out.
-        added: by member, the partitions that it gets.
-        loads: by member.
         heaviest: the greatest load over capacity.
     """
 

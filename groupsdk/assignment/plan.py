@@ -125,9 +125,6 @@ def owners(plan: Plan) -> dict[TopicPartition, str]:
 
     A claim counts if the member is subscribed to the topic and the partition exists; a partition that several members
     claim with the highest generation has no owner.
-
-    Args:
-        plan: the plan, with its subscriptions and cluster.
     """
     claimed = _claimed(plan, by_anybody=False)
     return {partition: owner for partition, owner in claimed.items() if owner is not None}

@@ -114,7 +114,6 @@ class HttpSettings:
             address: "host:port"; without a host, 127.0.0.1.
             user: the name for basic authentication; None: no authentication.
             advertised_url: the URL under which others reach it; None: made from the address.
-            others: further fields.
 
         Raises:
             ConfigError: one is invalid, or other machines could use it without a password.

@@ -55,9 +55,6 @@ def read_properties(path: Path | str, option: str = "--config") -> dict[str, str
 def read_text(path: Path | str, option: str) -> str:
     """Read a text file that an option names.
 
-    Args:
-        path: the file, in UTF-8.
-
     Raises:
         ConfigError: the file cannot be read, or is not UTF-8.
     """

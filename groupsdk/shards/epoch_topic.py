@@ -43,10 +43,6 @@ class TopicEpochStore:
     The topic is created where it is missing. A number is returned once all in-sync replicas have it, and once it is sure
     that no other writer has recorded the same or a greater one before. Without the rights to create, read or write the
     topic, a warning is logged once, and the clock decides.
-
-    Args:
-        config: the worker's settings, with the brokers and how to connect to them.
-        topic: the topic.
     """
 
     def __init__(self, config: ShardConfig, topic: str) -> None:

@@ -65,10 +65,6 @@ def known_incarnation(members: Mapping[str, MemberState], generation: int) -> in
 
     It goes on if a member has been in the group since the generation just before, and nobody knows a greater
     incarnation. Over a gap it does not: in a generation between, one that is gone by now may have begun another.
-
-    Args:
-        members: by member id.
-        generation: the one that is being assigned.
     """
     newest = max((state.progress.incarnation for state in members.values()), default=-1)
     if newest == NO_INCARNATION:
@@ -110,8 +106,6 @@ def assign_shards(
 
     Args:
         shards: the list, from `checked_shards`; None: it is not known, so everybody keeps what it holds.
-        members: what each said, by member id.
-        generation: the one that is being assigned.
         incarnation: `known_incarnation`, or a new one of at least `least_incarnation`.
         memory: from the last plan of this process, or an empty one.
         settings: the leader's.
@@ -330,9 +324,6 @@ def _kept_by_owners(
     """Return the shards that stay with their owners in this generation, each with its owner.
 
     Args:
-        plan: who should own what.
-        members: by member id.
-        claims: who works on what.
         drains: how many shards each draining member had at the beginning; None: nothing is taken that is in the list.
 
     Draining members give up theirs in waves of a tenth of what they had, less what of the wave before is still being

@@ -32,9 +32,6 @@ class Leader:
     """Plans for the group while this worker leads it.
 
     Args:
-        config: the worker's settings.
-        ask_shards: the user's list of shards.
-        store: where incarnations are recorded.
         now_s: the date, in seconds since 1970.
     """
 

@@ -95,7 +95,6 @@ def relieve(work: Work, targets: Sequence[int], goal: float, budget: int) -> lis
     """Move shards off the members that are above a goal, the most loaded first.
 
     Args:
-        work: the shards, with weights.
         targets: by shard: the member that has it, or `NOBODY`.
         goal: the load over capacity to come below.
         budget: how many shards may move.

@@ -122,10 +122,6 @@ class ShardMembership:
     """Decides for one worker; a driver carries its steps out, and is the only one to call it unless said otherwise.
 
     Args:
-        config: the worker's settings.
-        callbacks: the user's code.
-        member: the member of the group.
-        store: where incarnations are recorded.
         now_ms: the member's clock, in milliseconds.
         now_s: the date, in seconds since 1970.
     """

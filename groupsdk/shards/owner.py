@@ -224,7 +224,6 @@ class Owner:
     Not thread-safe: the thread or task that polls calls it; `holdings` is for all others.
 
     Args:
-        settings: how long things may take.
         held: what a `Lease` asks whether it is in force.
     """
 
@@ -266,9 +265,6 @@ class Owner:
 
         Args:
             owned: shard to epoch.
-            standbys: what to stand by for.
-            holder: the worker's member id.
-            now_ms: the time.
         """
         self._leaving = self.expelled = False
         for name, mine in self._owned.items():

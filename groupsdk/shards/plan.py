@@ -112,8 +112,6 @@ def plan_shards(
 
     Args:
         shards: the list, checked and sorted.
-        members: by member id.
-        claims: who works on what.
         memory: of the last plan of this process, or an empty one.
         settings: the leader's.
         now_ms: the leader's monotonic clock.

@@ -53,13 +53,7 @@ class Rounds:
 def was_missed(
     members: Mapping[str, MemberState], before: Mapping[str, object], generation: int
 ) -> bool:
-    """Return whether a member did not fetch its assignment of the last generation.
-
-    Args:
-        members: by member id.
-        before: the members of the last generation, by member id.
-        generation: the one that is being assigned.
-    """
+    """Return whether a member did not fetch its assignment of the last generation."""
     return any(
         member in before and state.progress.generation < generation - 1
         for member, state in members.items()

@@ -16,7 +16,6 @@ def place_standbys(
     """Return the members that stand by, by shard; shards without any are left out.
 
     Args:
-        work: shards and members.
         targets: by shard: who should own it, or `NOBODY`.
         current: shard to who stands by for it, the best first.
         claimed: shard to the members that hold or are releasing it.
@@ -93,7 +92,6 @@ class _Chooser:
         """Return the member to stand by for a shard: not barred, and far from its owner and other standbys.
 
         Args:
-            shard: the shard.
             near: its owner, and those that stand by for it.
             barred: who may not stand by for it.
         """

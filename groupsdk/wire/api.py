@@ -107,7 +107,6 @@ class RequestHeader:
     """The header of a request.
 
     Attributes:
-        api_key: the number of the API, an `ApiKey`.
         api_version: the version of the request, and of its response.
         correlation_id: the client's number of the request, which the response repeats.
         client_id: the client's name for logs and quotas; None for none.

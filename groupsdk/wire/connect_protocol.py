@@ -58,7 +58,6 @@ class ConnectAssignment:
 
     Attributes:
         error: 0, or 1 (CONFIG_MISMATCH): take nothing up, join again.
-        leader: the leader's member id.
         leader_url: where the leader answers to HTTP; "" where it does not.
         offset: the offset of the configurations that it was computed from.
         connectors: the connectors given; under the cooperative versions only those that are new.

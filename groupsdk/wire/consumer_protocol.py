@@ -39,8 +39,6 @@ class ConsumerProtocolSubscription:
     """A member's subscription, sent to the leader.
 
     Attributes:
-        topics: what it wants to read.
-        user_data: its assignor's own.
         owned_partitions: what it owns, from version 1 on.
         generation_id: the generation in which it got them, from version 2 on; -1 for none.
         rack_id: where it runs, from version 3 on.

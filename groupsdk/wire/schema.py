@@ -291,12 +291,8 @@ class Field:
     """One field of a struct as the compiler sees it.
 
     Attributes:
-        name: the name in Python.
-        type: the type on the wire.
-        versions: the versions that have the field.
         nullable: the versions in which it may be null; None for no version.
         ignorable: whether it is left out silently in versions that lack it, whatever its value.
-        tag: the number of a tagged field; None for any other field.
         default: the value in versions that lack it.
     """
 

@@ -36,7 +36,6 @@ class Route:
         encode: encodes a response, without its header.
         flexible: whether the request header has tagged fields.
         flexible_answer: whether the response header has tagged fields.
-        handle: the handler.
         may_wait: whether a request waits for those of other clients, as its kind comes from many clients at once; None:
             none does.
     """

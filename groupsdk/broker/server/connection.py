@@ -110,7 +110,6 @@ class Connection(asyncio.Protocol):
     order and a client that does not read costs one response. Invalid input closes this connection only.
 
     Attributes:
-        node: the node of the listener.
         principal: the authenticated user, such as "User:alice"; "" before SASL authentication.
         client_host: the client's address in Java's format, with its slash.
         authenticator: the `SaslGate`; None if the listener does not use SASL.

@@ -300,7 +300,6 @@ class Listener:
 
     Attributes:
         max_request_bytes: the largest request accepted (socket.request.max.bytes).
-        connections: the open connections.
         soon: calls a function in the next iteration of the loop, or at once before `serve`.
     """
 

@@ -26,7 +26,6 @@ class Mailbox:
     Attributes:
         version: grows with every publication, and with every `wake`. Read it before the view: a view that is
             published in between then ends the next `wait_newer` at once.
-        view: the view that the engine published last.
     """
 
     def __init__(self) -> None:

@@ -95,8 +95,6 @@ class Rejoin:
         cooperative consumer gives partitions up in some successive rounds), then after a growing delay.
 
         Args:
-            reason: shown to people.
-            now_ms: the time.
             hand_over: whether work waits for this rebalance: it is granted at once as long as the store lasts.
         """
         if self.needed:

@@ -150,10 +150,6 @@ class BatchWalk:
         Never fails on the content of the file. Takes time in proportion to its size, whatever it holds, and memory for
         some pieces or for the longest batch; a damaged length may pass for one.
 
-        Args:
-            file: opened for reading bytes.
-            chunk_bytes: how much to read at once.
-
         Yields:
             The bytes of the piece, where they start in the file, and the batches in them, all of which have to be taken
             before the next piece. Then `take_unread` says what could not be read.

@@ -21,9 +21,6 @@ class Marker:
     """The end of a transaction in one partition.
 
     Attributes:
-        offset: the offset of the marker.
-        producer_id: the producer of the transaction.
-        producer_epoch: the epoch of the producer.
         committed: whether the transaction was committed; otherwise it was aborted.
         coordinator_epoch: the epoch of the transaction coordinator that wrote the marker.
         timestamp: milliseconds since 1970.

@@ -86,10 +86,7 @@ def build_batch(
         base_offset: the offset that the deltas of the batch count from.
         leader_epoch: of the partition's leader; -1: not known.
         producer_id: of an idempotent or transactional producer; -1: none.
-        producer_epoch: its epoch.
         base_sequence: the sequence number of the first offset.
-        transactional: mark the batch as part of the producer's transaction.
-        control: mark the batch as a control batch.
         compression: see `Compression`.
         timestamp_type: 1: the time of the log, `max_timestamp`, is that of all records.
         last_offset: the last offset of the batch, where its last record was compacted away.
@@ -192,9 +189,6 @@ def build_pairs(
 
     Args:
         base_sequence: the producer's sequence number of the first record; -1 for none.
-
-    Returns:
-        The header, and the encoded batch with its header.
 
     Raises:
         EncodeError: a number does not fit its field.

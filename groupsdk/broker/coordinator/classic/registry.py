@@ -22,7 +22,6 @@ class GroupRegistry:
         groups: all groups by id; only `replay`, `replay_offset` and `remove` add and remove them.
         sessions: when members, and assigned member ids that have not joined, expire.
         phases: when the join or sync phase of a group times out.
-        counters: how often the coordinator did what.
     """
 
     __slots__ = (

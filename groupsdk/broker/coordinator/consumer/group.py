@@ -99,14 +99,11 @@ class ConsumerGroup:
     Only `replay` changes it, with the decoded records of this one group in the order of the log.
 
     Attributes:
-        epoch: the group epoch.
         metadata_hash: the hash of the topics that the group subscribes to; 0 if none of them exists.
         assignment_epoch: the epoch of the target assignment; -1 once its record is deleted.
         assignment_timestamp_ms: when the target was computed, in milliseconds since 1970; 0: unknown.
-        members: the members by id.
         static_members: the member id of each instance id.
         targets: the target assignment of each member by id.
-        regexes: the resolved regular expressions.
     """
 
     __slots__ = (

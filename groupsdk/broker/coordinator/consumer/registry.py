@@ -54,7 +54,6 @@ class ConsumerGroupRegistry:
 
     Attributes:
         groups: all groups by id; only `replay` and `remove` add and remove them.
-        counters: how often the coordinator did what.
     """
 
     __slots__ = ("_make_room", "_timers", "counters", "groups", "timers")
