@@ -290,7 +290,7 @@ class _CoordinatorRun:
         return _families(self._coordinator)
 
 
-class _AsyncCoordinatorRun:
+class _AsyncCoordinatorRun(_CoordinatorRun):
     """A coordinator for asyncio, on an event loop of its own."""
 
     def __init__(self, make: Callable[[], Any]) -> None:
@@ -298,8 +298,9 @@ class _AsyncCoordinatorRun:
             return make()
 
         self._runner = asyncio.Runner()
-        self._coordinator = self._runner.run(made())
+        super().__init__(self._runner.run(made()))
 
+    @override
     def run(self, stop: threading.Event) -> None:
         self._runner.run(self._until(stop))
 
@@ -311,6 +312,7 @@ class _AsyncCoordinatorRun:
             except GroupSdkError as error:
                 _go_on(error)
 
+    @override
     def close(self, timeout_s: float) -> bool:
         async def close() -> None:
             await asyncio.wait_for(self._coordinator.close(timeout_s), timeout_s)
@@ -321,13 +323,6 @@ class _AsyncCoordinatorRun:
             return False
         self._runner.close()
         return True
-
-    def snapshot(self) -> MemberSnapshot:
-        found: MemberSnapshot = self._coordinator.snapshot()
-        return found
-
-    def families(self) -> "list[Family]":
-        return _families(self._coordinator)
 
 
 class _ElectionRun:

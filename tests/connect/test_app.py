@@ -138,7 +138,14 @@ def test_state_kept_by_the_standby_function_is_kept(asynchronous: bool) -> None:
     function: StandbyFunction = prepare_slowly if asynchronous else prepare
     kind = FunctionConnector.made_of(plan, crawl, "thread", function)
     assert is_async(kind.standby) == asynchronous
-    job = StandbyJob(kind, "tasks", {}, Task("a"), lambda: None, kept.append)
+    job = StandbyJob(
+        connector=kind,
+        name="tasks",
+        config={},
+        task=Task("a"),
+        read=lambda: None,
+        keep=kept.append,
+    )
     awaitable = job.begin(threading.Event(), fenced, NO_LINKS)
     if asynchronous:
         assert awaitable is not None

@@ -116,26 +116,42 @@ class TaskLinks:
 NO_LINKS: Final = TaskLinks()
 
 
-@dataclass(frozen=True, slots=True)
-class TaskJob:
-    """A task to be run."""
-
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Job:
     connector: type[Connector]
     name: str
     config: Config
     """The connector's configuration, with its variables."""
     task: Task
     """The task, its payload with its variables."""
-    generation: int
-    """The fencing token under which its states are committed."""
-    state: TaskState | None
-    warm: Any = None
-    """The data that this worker's standby of the task has loaded."""
     number: int = 0
     """The task's number in its connector."""
     providers: ConfigProviders = NO_PROVIDERS
     secrets: set[str] = field(default_factory=set, repr=False)
     """The values to mask in errors; filled when the run begins."""
+
+    def make_connector(self) -> Connector:
+        """Make the connector of a run, with the variables of its configuration resolved."""
+        self.secrets.update(secrets_of(self.config, self.connector.secrets))
+        resolved = self.providers.resolve(self.config)
+        if resolved.variables:
+            of_variables = secrets_of(resolved.config, self.connector.secrets)
+            self.secrets.update(resolved.variables, of_variables)
+        return self.connector(self.name, resolved.config)
+
+    def resolved_task(self) -> Task:
+        return replace(self.task, payload=self.providers.resolve_payload(self.task.payload))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskJob(_Job):
+    """A task to be run."""
+
+    generation: int
+    """The fencing token under which its states are committed."""
+    state: TaskState | None
+    warm: Any = None
+    """The data that this worker's standby of the task has loaded."""
 
     def logged(self) -> AbstractContextManager[None]:
         return connector_context(self.name, self.number)
@@ -151,24 +167,15 @@ class TaskJob:
         return self._run(_AsyncContext(self, stop, commit, links))
 
     def _run(self, context: Any) -> Awaitable[None] | None:
-        return _made(self).run(_resolved_task(self), context)
+        return self.make_connector().run(self.resolved_task(), context)
 
 
-@dataclass(frozen=True, slots=True)
-class StandbyJob:
-    connector: type[Connector]
-    name: str
-    config: Config
-    task: Task
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StandbyJob(_Job):
     read: Callable[[], TaskState | None]
     """Returns the state that the task's owner committed last."""
     keep: Callable[[Any], None]
     """Stores what the standby has loaded, in place of earlier data."""
-    number: int = 0
-    """The task's number in its connector."""
-    providers: ConfigProviders = NO_PROVIDERS
-    secrets: set[str] = field(default_factory=set, repr=False)
-    """The values to mask in errors; filled when the run begins."""
 
     def logged(self) -> AbstractContextManager[None]:
         return connector_context(self.name, self.number, "standby")
@@ -176,7 +183,7 @@ class StandbyJob:
     def begin(self, stop: Any, commit: Commit, links: TaskLinks) -> Awaitable[None] | None:
         """Create the connector and run its `standby`; return its coroutine, or None once a `def` has returned."""
         context = _StandbyContext(stop, self)
-        return _made(self).standby(_resolved_task(self), context)
+        return self.make_connector().standby(self.resolved_task(), context)
 
     def begin_async(
         self, stop: Any, commit: BeginCommit, links: TaskLinks
@@ -185,19 +192,6 @@ class StandbyJob:
 
 
 Job = TaskJob | StandbyJob
-
-
-def _made(job: Job) -> Connector:
-    """Make the connector of a run, with the variables of its configuration resolved."""
-    job.secrets.update(secrets_of(job.config, job.connector.secrets))
-    resolved = job.providers.resolve(job.config)
-    if resolved.variables:
-        job.secrets.update(resolved.variables, secrets_of(resolved.config, job.connector.secrets))
-    return job.connector(job.name, resolved.config)
-
-
-def _resolved_task(job: Job) -> Task:
-    return replace(job.task, payload=job.providers.resolve_payload(job.task.payload))
 
 
 class _TaskContextBase:

@@ -136,7 +136,9 @@ from tests.connect.workers import DeafApart
 if __name__ == "__main__":
     path = Path(sys.argv[1])
     run = ProcessRun(
-        TaskJob(DeafApart, "run", {}, Task("only"), 7, None),
+        TaskJob(
+            connector=DeafApart, name="run", config={}, task=Task("only"), generation=7, state=None
+        ),
         lambda state: path.write_text(str(run._process.pid)),
         lambda trace: None,
     )

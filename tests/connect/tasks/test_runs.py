@@ -57,7 +57,14 @@ class Ends:
 
 def job(kind: type) -> TaskJob:
     """A job of a kind of connector."""
-    return TaskJob(kind, "run", {}, Task("only"), 7, {"count": 40})
+    return TaskJob(
+        connector=kind,
+        name="run",
+        config={},
+        task=Task("only"),
+        generation=7,
+        state={"count": 40},
+    )
 
 
 @pytest.mark.parametrize("kind", [ThreadRun, ProcessRun])

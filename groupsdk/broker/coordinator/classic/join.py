@@ -12,7 +12,6 @@ from groupsdk.broker.coordinator.classic.responses import (
     append_error,
     join_answer,
     join_error,
-    sync_error,
 )
 from groupsdk.broker.coordinator.group_status import GroupState
 from groupsdk.broker.coordinator.runtime.contract import RequestContext
@@ -115,15 +114,7 @@ class StaticMembers:
         request: JoinGroupRequest,
         builder: ResultBuilder,
     ) -> None:
-        logger.info(
-            "group=%s member=%s generation=%d: replaces %s, with the same group.instance.id %s",
-            group.group_id,
-            new_id,
-            group.generation_id,
-            member.member_id,
-            member.instance_id,
-        )
-        self._fence(group, member, builder)
+        self._fence(group, member, member.member_id, new_id, builder)
         group.rename(member, new_id)
         self._came_back(group, member, request, builder)
 
@@ -139,14 +130,23 @@ class StaticMembers:
         member.joined_ms = builder.now_ms
         self._registry.renew_session(member, builder.now_ms)
 
-    def _fence(self, group: ClassicGroup, member: GroupMember, builder: ResultBuilder) -> None:
-        error = ErrorCode.FENCED_INSTANCE_ID
-        join, sync = group.take_join(member), member.sync
-        if join is not None:
-            builder.reply(join.token, join_error(error, member.member_id, join.api_version))
-        if sync is not None:
-            member.sync = None
-            builder.reply(sync.token, sync_error(error))
+    def _fence(
+        self,
+        group: ClassicGroup,
+        member: GroupMember,
+        old_id: str,
+        new_id: str,
+        builder: ResultBuilder,
+    ) -> None:
+        logger.info(
+            "group=%s member=%s generation=%d: replaces %s, with the same group.instance.id %s",
+            group.group_id,
+            new_id,
+            group.generation_id,
+            old_id,
+            member.instance_id,
+        )
+        self._rebalances.answer_parked(group, member, ErrorCode.FENCED_INSTANCE_ID, builder)
 
     def _write(
         self,
@@ -172,15 +172,7 @@ class StaticMembers:
         builder.write(group_metadata(group.group_id, group.with_static_member(old_id, value)))
 
         def written(after: ResultBuilder) -> None:
-            logger.info(
-                "group=%s member=%s generation=%d: replaces %s, with the same group.instance.id %s",
-                group.group_id,
-                new_id,
-                group.generation_id,
-                old_id,
-                member.instance_id,
-            )
-            self._fence(group, member, after)
+            self._fence(group, member, old_id, new_id, after)
             self._came_back(group, member, request, after)
             if version >= _SKIPS_ASSIGNMENT_FROM:
                 leads = new_id == group.leader_id

@@ -223,7 +223,7 @@ class ClassicMembers:
         )
 
     def _owned(self, subscription: ConsumerProtocolSubscription) -> Mapping[UUID, frozenset[int]]:
-        image = self._updater.image()
+        image = self._updater.topics.image()
         return {
             topic.topic_id: frozenset(indexes)
             for name, indexes in subscription.owned_partitions.items()
@@ -259,7 +259,7 @@ class ClassicMembers:
         )
         data = subscription_of(member)
         version = int.from_bytes(data[:2]) if len(data) >= 2 else 0
-        image = self._updater.image()
+        image = self._updater.topics.image()
         builder.reply(
             context.token,
             SyncGroupResponse(

@@ -102,7 +102,6 @@ class GroupUpdater:
         self.settings = settings
         self.assignors = assignors
         self.topics = topics
-        self.image = topics.image
         self._start = start
         self._lags = lags
         self.jobs = AssignmentJobs()
@@ -112,7 +111,7 @@ class GroupUpdater:
 
     def needs_refresh(self, group: ConsumerGroup) -> bool:
         """Return whether topics changed since the group's metadata hash was last checked."""
-        return self._seen.get(group.group_id) != self.image().version
+        return self._seen.get(group.group_id) != self.topics.image().version
 
     def update_regex(
         self, draft: Draft, before: ConsumerGroupMember | None, after: ConsumerGroupMember
@@ -140,7 +139,7 @@ class GroupUpdater:
         bump = change.names or change.regex is RegexUpdate.RESOLVED
         found = group.metadata_hash
         if bump or self.needs_refresh(group):
-            image = self.image()
+            image = self.topics.image()
             found = self.topics.of(group.subscribed_topics()).hash
             if found == group.metadata_hash:
                 # only after the hash is in the log: a failed request must not hide the topic change
@@ -154,7 +153,7 @@ class GroupUpdater:
 
         Return False if there are so many topics that it must be called again.
         """
-        group, image = draft.group, self.image()
+        group, image = draft.group, self.topics.image()
         wanted = expressions_of(group)
         resolution = self._resolutions.pop(group.group_id, None)
         if resolution is None or resolution.regexes != wanted:
@@ -180,7 +179,7 @@ class GroupUpdater:
         interval_ms = self.settings.config().group_consumer_regex_refresh_interval_ms
         if self.registry.is_set(TimerKind.REGEX, group.group_id, ""):
             return
-        if needs_resolution(group, self.image(), interval_ms, now_ms):
+        if needs_resolution(group, self.topics.image(), interval_ms, now_ms):
             self.registry.set(TimerKind.REGEX, group.group_id, "", now_ms)
 
     def assignor_of(self, group: ConsumerGroup) -> str:

@@ -135,8 +135,9 @@ class Administration:
     ) -> ResultBuilder:
         """Handle DeleteGroups: delete groups without members, with all their offsets.
 
-        `removals` are used where the group has the same offsets still. Each group has its own error: GROUP_ID_NOT_FOUND, or NON_EMPTY_GROUP if it has members. If the append fails,
-        every group is answered with its error."""
+        `removals` are used where the group has the same offsets still. Each group has its own error:
+        GROUP_ID_NOT_FOUND, or NON_EMPTY_GROUP if it has members. If the append fails, every group has its error.
+        """
         builder = ResultBuilder(now_ms)
         results = []
         for group_id in dict.fromkeys(request.groups_names):
