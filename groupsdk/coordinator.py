@@ -173,8 +173,7 @@ class Coordinator(GroupCallbacks, Protocol):
 def refuse_generator(value: object) -> None:
     """Reject a generator returned by a function of the user's that contains `yield`.
 
-    Raises:
-        TypeError: it is a generator; left alone, its code would never run and count as done.
+    Raises TypeError if it is a generator; left alone, its code would never run and count as done.
     """
     if isgenerator(value) or isasyncgen(value):
         raise TypeError(
@@ -186,8 +185,7 @@ def refuse_generator(value: object) -> None:
 async def awaited(value: object) -> object:
     """Return the result of a callback that may be `async def`: the value, awaited if it is awaitable.
 
-    Raises:
-        TypeError: the result is a generator.
+    Raises TypeError if the result is a generator.
     """
     if isawaitable(value):
         value = await value
@@ -198,8 +196,7 @@ async def awaited(value: object) -> object:
 def refuse_unrun(value: object) -> None:
     """Reject the result of a function of the user's whose code has not run yet, and would not.
 
-    Raises:
-        TypeError: it is a generator, or the coroutine of an `async def`.
+    Raises TypeError if it is a generator, or the coroutine of an `async def`.
     """
     refuse_generator(value)
     if iscoroutine(value):

@@ -43,11 +43,7 @@ class WeightReport:
     weights: Mapping[str, Mapping[int, float]] = field(default_factory=dict)
 
     def encode(self) -> bytes:
-        """Write it as user data.
-
-        Raises:
-            EncodeError: a name or number does not fit its field.
-        """
+        """Write it as user data. Raises EncodeError if a name or number does not fit its field."""
         # two messages of the consumer protocol, one in the user data of the other: topics and partitions
         # that carry something, and their bytes
         encoder = ConsumerProtocolEncoder()
@@ -65,8 +61,7 @@ class WeightReport:
     def decode(cls, data: bytes) -> "WeightReport":
         """Decode the user data of a member; invalid weights are left out.
 
-        Raises:
-            DecodeError: it is not a weight report, or the capacity is out of bounds.
+        Raises DecodeError if it is not a weight report, or the capacity is out of bounds.
         """
         decoder = ConsumerProtocolDecoder()
         outer = decoder.assignment(data)

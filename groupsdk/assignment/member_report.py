@@ -45,8 +45,7 @@ def is_load(value: float) -> bool:
 def with_report(user_data: bytes | None, report: MemberReport) -> bytes:
     """Return an assignor's user data with a report behind it.
 
-    Raises:
-        EncodeError: a topic's name does not fit its field.
+    Raises EncodeError if a topic's name does not fit its field.
     """
     lags = _greatest(report.lags)
     topics = ConsumerProtocolAssignment({topic: tuple(each) for topic, each in lags.items()})

@@ -58,8 +58,7 @@ class PartitionCoordinatorLog:
     ) -> None:
         """Append records as one batch, and wake readers of the topic.
 
-        Raises:
-            EncodeError: a field is too large for its type; nothing was written.
+        Raises EncodeError if a field is too large for its type; nothing was written.
         """
         if len(records) == 1:
             pairs = records[0].encoded()

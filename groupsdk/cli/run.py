@@ -440,8 +440,7 @@ def _member_settings(connection: Connection, options: RunOptions) -> dict[str, A
 def check_handler(handler: Callable[..., Any], place: str) -> None:
     """Check that a handler can be called with one record.
 
-    Raises:
-        ConfigError: it takes other arguments.
+    Raises ConfigError if it takes other arguments.
     """
     from inspect import signature
 

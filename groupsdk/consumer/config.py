@@ -286,8 +286,7 @@ class ConsumerConfig:
 def _check_type(name: object, protocol: str) -> None:
     """Check `group.protocol.type`, and that the classic protocol is used with a type of its own.
 
-    Raises:
-        ConfigError: it cannot be used.
+    Raises ConfigError if it cannot be used.
     """
     if not (
         isinstance(name, str) and 0 < len(name) <= _MOST_TYPE_CHARACTERS and name.isprintable()

@@ -34,8 +34,7 @@ class PartitionLike(Protocol):
 def plain(partitions: Iterable[PartitionLike]) -> list[TopicPartition]:
     """Return partitions as this library's hashable `TopicPartition`.
 
-    Raises:
-        TypeError: the argument is not a list of partitions, such as the names of topics.
+    Raises TypeError if the argument is not a list of partitions, such as the names of topics.
     """
     given = _listed(partitions, _PARTITIONS)
     for each in given:

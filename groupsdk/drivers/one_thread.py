@@ -59,8 +59,7 @@ class OneThread:
     ) -> T:
         """Run a function while no other thread is inside.
 
-        Raises:
-            ConcurrentUseError: another thread is in, or this one is in a callback and may not do this there.
+        Raises ConcurrentUseError if another thread is in, or this one is in a callback and may not do this there.
         """
         visit = Visit(driving=driving)
         try:

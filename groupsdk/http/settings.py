@@ -20,8 +20,7 @@ _NAME: Final = re.compile(r"[A-Za-z0-9._-]{1,253}")
 class HttpSettings:
     """Where an HTTP server listens, and which clients it accepts.
 
-    Raises:
-        ConfigError: other machines could use it without a user and a password, and it is not `public`.
+    Raises ConfigError if other machines could use it without a user and a password, and it is not `public`.
     """
 
     host: str = "127.0.0.1"

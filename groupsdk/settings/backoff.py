@@ -20,10 +20,8 @@ logger = logging.getLogger(__name__)
 class ExponentialBackoff:
     """An exponential backoff with jitter (KIP-580; Kafka: `ExponentialBackoff`).
 
-    Without growth (`max_ms` not above `initial_ms`) there is no jitter either, as in Kafka's class.
-
-    Raises:
-        ConfigError: an argument is out of bounds.
+    Without growth (`max_ms` not above `initial_ms`) there is no jitter either, as in Kafka's class. Raises
+    ConfigError if an argument is out of bounds.
     """
 
     initial_ms: int

@@ -55,8 +55,7 @@ def read_properties(path: Path | str, option: str = "--config") -> dict[str, str
 def read_text(path: Path | str, option: str) -> str:
     """Read a text file that an option names.
 
-    Raises:
-        ConfigError: the file cannot be read, or is not UTF-8.
+    Raises ConfigError if the file cannot be read, or is not UTF-8.
     """
     try:
         return Path(path).read_text(encoding="utf-8")

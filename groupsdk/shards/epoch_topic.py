@@ -53,8 +53,7 @@ class TopicEpochStore:
     def advance(self, group_id: str, at_least: int) -> int:
         """Return and record the next number; see `EpochStore`.
 
-        Raises:
-            EpochStoreError: the topic cannot be created, read or written at present.
+        Raises EpochStoreError if the topic cannot be created, read or written at present.
         """
         from confluent_kafka import KafkaException
 

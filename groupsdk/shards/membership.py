@@ -221,11 +221,7 @@ class ShardMembership:
             self._member.request_rejoin("draining")
 
     def report_load(self, name: str, value: float) -> None:
-        """Take in the load of a shard.
-
-        Raises:
-            ShardError: the name or the value is not valid.
-        """
+        """Take in the load of a shard. Raises ShardError if the name or the value is not valid."""
         check_name(name)
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise ShardError(f"the load of shard {name!r} must be a number, not {value!r}")

@@ -79,8 +79,7 @@ class Lease:
 def check_name(name: object, what: str = "the name of a shard") -> None:
     """Check a name.
 
-    Raises:
-        ShardError: it is not a string, empty, longer than 249 bytes of UTF-8, or cannot be encoded.
+    Raises ShardError if it is not a string, empty, longer than 249 bytes of UTF-8, or cannot be encoded.
     """
     if not isinstance(name, str):
         raise ShardError(f"{what} must be a string, not {name!r}")

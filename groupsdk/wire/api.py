@@ -93,8 +93,7 @@ _FAMILY_OF = {
 def frame(*parts: bytes) -> bytes:
     """Put the length in front of a payload, whose parts are copied once, as it may be megabytes.
 
-    Raises:
-        EncodeError: the payload is larger than an int32 can tell.
+    Raises EncodeError if the payload is larger than an int32 can tell.
     """
     size = sum(map(len, parts))
     if size > MAX_INT32:
@@ -122,8 +121,7 @@ class RequestHeader:
 def request_class(api_key: int) -> type[Request[Any]]:
     """Return the request class of an API.
 
-    Raises:
-        UnsupportedVersionError: the API is not declared here.
+    Raises UnsupportedVersionError if the API is not declared here.
     """
     try:
         key = ApiKey(api_key)
@@ -139,8 +137,7 @@ def encode_request(
 ) -> bytes:
     """Encode a request with its header as a complete frame, length prefix included.
 
-    Raises:
-        EncodeError: the version is not declared, or it cannot carry a value of the message.
+    Raises EncodeError if the version is not declared, or it cannot carry a value of the message.
     """
     # a codec that exists is taken where it is kept: this runs for each request
     encode = message.codecs.encoders.get(version) or encoder(type(message), version)
@@ -228,8 +225,7 @@ def decode_request(payload: bytes) -> tuple[RequestHeader, Request[Any]]:
 def encode_response(message: Response, version: int, correlation_id: int) -> bytes:
     """Encode a response with its header as a complete frame, length prefix included.
 
-    Raises:
-        EncodeError: the version is not declared, or it cannot carry a value of the message.
+    Raises EncodeError if the version is not declared, or it cannot carry a value of the message.
     """
     body = encoder(type(message), version)(message)
     api = message.api
@@ -337,10 +333,8 @@ def next_api_versions_version(response: "ApiVersionsResponse", tried: int) -> in
     """Choose the version of ApiVersions to ask again with, after an answer; None: do not ask again.
 
     A broker that lacks the version asked for answers UNSUPPORTED_VERSION and lists its range of
-    ApiVersions (KIP-511); one from before Kafka 2.4 lists nothing, and version 0 is what it has.
-
-    Raises:
-        UnsupportedVersionError: the broker refuses every version that we speak.
+    ApiVersions (KIP-511); one from before Kafka 2.4 lists nothing, and version 0 is what it has. Raises
+    UnsupportedVersionError if the broker refuses every version that we speak.
     """
     if response.error_code != ErrorCode.UNSUPPORTED_VERSION:
         return None

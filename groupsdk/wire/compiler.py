@@ -99,8 +99,7 @@ def encoder_in_steps(message: type[M], version: int) -> Callable[[M], CodecSteps
 def encode(message: Message, version: int) -> bytes:
     """Encode the body of a message, without header and length prefix.
 
-    Raises:
-        EncodeError: the version is not declared, or it cannot carry a value of the message.
+    Raises EncodeError if the version is not declared, or it cannot carry a value of the message.
     """
     return encoder(type(message), version)(message)
 
@@ -108,10 +107,8 @@ def encode(message: Message, version: int) -> bytes:
 def decode(message: type[M], version: int, data: bytes | bytearray | memoryview) -> M:
     """Decode the body of a message, without header and length prefix; it has to take all of `data`.
 
-    Trailing bytes are an error: they mean that the two sides disagree on the message.
-
-    Raises:
-        DecodeError: the version is not declared, or the bytes are no such message.
+    Trailing bytes are an error: they mean that the two sides disagree on the message. Raises DecodeError if the
+    version is not declared, or the bytes are no such message.
     """
     return cast("M", decoder(message, version)(bytes(data), 0))
 

@@ -101,8 +101,7 @@ class WorkerState:
 def encode_metadata(state: WorkerState, version: int = SESSIONED_VERSION) -> bytes:
     """Encode the `state` of a worker as its metadata (Kafka: `ConnectProtocol`, `IncrementalCooperativeConnectProtocol`).
 
-    Raises:
-        EncodeError: a value does not fit its field, or `version` is unknown.
+    Raises EncodeError if a value does not fit its field, or `version` is unknown.
     """
     _check_version(version)
     try:
@@ -120,8 +119,7 @@ def encode_metadata(state: WorkerState, version: int = SESSIONED_VERSION) -> byt
 def decode_metadata(data: bytes) -> WorkerState:
     """Decode a worker's metadata.
 
-    Raises:
-        DecodeError: `data` is not such metadata, or is truncated.
+    Raises DecodeError if `data` is not such metadata, or is truncated.
     """
     reader = _Reader("worker's state", data)
     reader.version()
@@ -134,8 +132,7 @@ def decode_metadata(data: bytes) -> WorkerState:
 def encode_assignment(assignment: ConnectAssignment, version: int = SESSIONED_VERSION) -> bytes:
     """Encode an assignment; version 0 leaves out revoked work and the delay.
 
-    Raises:
-        EncodeError: a value does not fit its field, or `version` is unknown.
+    Raises EncodeError if a value does not fit its field, or `version` is unknown.
     """
     _check_version(version)
     try:

@@ -76,8 +76,7 @@ class ConsumerProtocolDecoder:
     def subscription(self, data: bytes) -> ConsumerProtocolSubscription:
         """Decode a subscription.
 
-        Raises:
-            DecodeError: `data` is not a subscription, or is truncated.
+        Raises DecodeError if `data` is not a subscription, or is truncated.
         """
         at = 0
         try:
@@ -101,8 +100,7 @@ class ConsumerProtocolDecoder:
     def assignment(self, data: bytes) -> ConsumerProtocolAssignment:
         """Decode an assignment.
 
-        Raises:
-            DecodeError: `data` is not an assignment, or is truncated.
+        Raises DecodeError if `data` is not an assignment, or is truncated.
         """
         at = 0
         try:
@@ -202,8 +200,7 @@ class ConsumerProtocolEncoder:
     ) -> bytes:
         """Write a subscription: topics, owned topics and their partitions sorted, as Kafka's clients do.
 
-        Raises:
-            EncodeError: a value does not fit its field, or there is no such version.
+        Raises EncodeError if a value does not fit its field, or there is no such version.
         """
         _check_version(version)
         try:
@@ -227,8 +224,7 @@ class ConsumerProtocolEncoder:
     ) -> bytes:
         """Write an assignment, in its own order; topics without partitions are left out.
 
-        Raises:
-            EncodeError: a value does not fit its field, or there is no such version.
+        Raises EncodeError if a value does not fit its field, or there is no such version.
         """
         _check_version(version)
         try:

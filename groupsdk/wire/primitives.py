@@ -28,8 +28,7 @@ class TaggedField:
 def uvarint(value: int) -> bytes:
     """Encode an unsigned varint (KIP-482), 1 to 5 bytes for what Kafka can read.
 
-    Raises:
-        FieldError: the value is negative or does not fit 32 bits.
+    Raises FieldError if the value is negative or does not fit 32 bits.
     """
     if 0 <= value < 128:
         return value.to_bytes()
@@ -65,8 +64,7 @@ def read_uvarint(data: bytes, position: int) -> tuple[int, int]:
 def compact_string(value: bytes) -> bytes:
     """Encode the UTF-8 bytes of `value` as a compact string.
 
-    Raises:
-        FieldError: it is longer than Kafka accepts.
+    Raises FieldError if it is longer than Kafka accepts.
     """
     return compact_string_length(len(value)) + value
 
@@ -74,8 +72,7 @@ def compact_string(value: bytes) -> bytes:
 def compact_string_length(length: int) -> bytes:
     """Encode the length prefix of a compact string.
 
-    Raises:
-        FieldError: it is longer than Kafka accepts.
+    Raises FieldError if it is longer than Kafka accepts.
     """
     if length > MAX_STRING_BYTES:
         raise FieldError(f"has {length} bytes in UTF-8, over the limit of {MAX_STRING_BYTES}")
@@ -106,10 +103,7 @@ def read_compact_string(data: bytes, position: int, errors: str = "strict") -> t
 def read_compact_bytes(data: bytes, position: int) -> tuple[bytes, int]:
     """Decode the compact bytes at `position` of `data`. Return them and the position after them.
 
-    The caller checks at the end of the message that nothing ran over.
-
-    Raises:
-        FieldError: they are null.
+    The caller checks at the end of the message that nothing ran over. Raises FieldError if they are null.
     """
     length, position = read_uvarint(data, position)
     if length == 0:
@@ -120,8 +114,7 @@ def read_compact_bytes(data: bytes, position: int) -> tuple[bytes, int]:
 def write_tags(known: Sequence[tuple[int, bytes]], unknown: Sequence[TaggedField]) -> bytes:
     """Encode a section of tagged fields: known ones and those kept from a newer peer, by ascending tag.
 
-    Raises:
-        FieldError: a tag is given twice, or an unknown one is negative.
+    Raises FieldError if a tag is given twice, or an unknown one is negative.
     """
     if not unknown and len(known) == 1:
         ((tag, content),) = known

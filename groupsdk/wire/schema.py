@@ -315,8 +315,7 @@ _declared: dict[type[Struct], tuple[Field, ...]] = {}
 def declared_fields(struct: type[Struct]) -> tuple[Field, ...]:
     """Return the fields of a struct, in wire order.
 
-    Raises:
-        TypeError: an annotation is not a type of the wire.
+    Raises TypeError if an annotation is not a type of the wire.
     """
     found = _declared.get(struct)
     if found is None:
@@ -325,11 +324,7 @@ def declared_fields(struct: type[Struct]) -> tuple[Field, ...]:
 
 
 def field_versions(struct: type[Struct], name: str) -> Versions:
-    """Return the versions that have a field.
-
-    Raises:
-        KeyError: the struct has no such field.
-    """
+    """Return the versions that have a field. Raises KeyError if the struct has no such field."""
     return {each.name: each.versions for each in declared_fields(struct)}[name]
 
 

@@ -168,10 +168,9 @@ class Cleaner:
     def run(self) -> Iterator[None]:
         """Compact, yielding after each step of some milliseconds.
 
-        Appends, reads and retention may run between two steps. A segment that retention removed meanwhile ends the run.
-
-        Raises:
-            CorruptLogError: a batch on the way is corrupt; segments that were replaced by then stay replaced.
+        Appends, reads and retention may run between two steps. A segment that retention removed meanwhile ends the
+        run. Raises CorruptLogError if a batch on the way is corrupt; segments that were replaced by then stay
+        replaced.
         """
         part = cleanable_range(self._log, self._now_ms)
         if part.stop <= part.start:

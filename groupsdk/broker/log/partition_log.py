@@ -163,8 +163,7 @@ class PartitionLog:
     ) -> None:
         """Write validated batches, stamped with their offsets, together with their producer update, atomically.
 
-        Raises:
-            FencedLeaderEpochError: a newer leader has written to this log.
+        Raises FencedLeaderEpochError if a newer leader has written to this log.
         """
         last = headers[-1]
         end = bases[-1] + last.last_offset_delta + 1

@@ -62,10 +62,8 @@ def scan(
     """Iterate over the batches of a segment file, verifying the checksum of each.
 
     The checksum covers neither offset nor leader epoch, so offsets must ascend, and the epoch must be the one
-    known for the offset.
-
-    Raises:
-        CorruptLogError: a batch is corrupt, or the file ends within it; all batches before it were yielded.
+    known for the offset. Raises CorruptLogError if a batch is corrupt, or the file ends within it; all batches
+    before it were yielded.
     """
     position, lowest, wanted = start, lowest_offset, CHUNK_BYTES
     while position < size:

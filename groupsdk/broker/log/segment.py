@@ -198,8 +198,7 @@ class Segment:
     def load(self, end_offset: int | None) -> None:
         """Load the state of the segment from its files; without an `end_offset`, read it from the last batches.
 
-        Raises:
-            CorruptIndexError: an index is missing or corrupt; `rebuild` recreates the indexes.
+        Raises CorruptIndexError if an index is missing or corrupt; `rebuild` recreates the indexes.
         """
         self.size = self._untrusted = self.files.size()
         self.end_offset = self.base_offset if end_offset is None else end_offset

@@ -101,10 +101,8 @@ def read_with_spark(
     """Return a function that reads segment files through Spark's own file systems, such as "s3a://..." and "hdfs://...".
 
     Each file is a row until it is read, and takes twice its size in memory: Kafka's are 100 MiB. Where pyarrow knows
-    the file system `SegmentsDataSource` reads them piece by piece.
-
-    Raises:
-        ConfigError: Spark knows no such file system, there are no segment files, or a partition stands in two places.
+    the file system `SegmentsDataSource` reads them piece by piece. Raises ConfigError if Spark knows no such file
+    system, there are no segment files, or a partition stands in two places.
     """
     segments = {each.path: each for each in _found_by_spark(spark, path, topic)}
     files = spark.read.format("binaryFile").load(sorted(segments)).select("path", "content")

@@ -66,11 +66,7 @@ KeyClasses = Mapping[int, type[CoordinatorKey]]
 
 
 def write_key(key: CoordinatorKey) -> bytes:
-    """Encode a key, its record type first.
-
-    Raises:
-        EncodeError: a value does not fit its field.
-    """
+    """Encode a key, its record type first. Raises EncodeError if a value does not fit its field."""
     return INT16.pack(key.record_type) + encoder(type(key), 0)(key)
 
 

@@ -38,8 +38,7 @@ _TRANSACTIONS: Final = frozenset((TransactionLogKey,))
 def format_offset(key: bytes | None, value: bytes | None) -> str | None:
     """Format the key and value of a committed offset in `__consumer_offsets`; None for any other record.
 
-    Raises:
-        DecodeError: the bytes are corrupt, or of an unknown version.
+    Raises DecodeError if the bytes are corrupt, or of an unknown version.
     """
     return _format(offsets_log.KEYS, _OFFSETS, key, value)
 
@@ -47,10 +46,8 @@ def format_offset(key: bytes | None, value: bytes | None) -> str | None:
 def format_group_metadata(key: bytes | None, value: bytes | None) -> str | None:
     """Format the key and value of a classic group in `__consumer_offsets`; None for any other record.
 
-    Subscriptions and assignments are shown as bytes.
-
-    Raises:
-        DecodeError: the bytes are corrupt, or of an unknown version.
+    Subscriptions and assignments are shown as bytes. Raises DecodeError if the bytes are corrupt, or of an unknown
+    version.
     """
     return _format(offsets_log.KEYS, _GROUPS, key, value)
 
@@ -58,8 +55,7 @@ def format_group_metadata(key: bytes | None, value: bytes | None) -> str | None:
 def format_transaction(key: bytes | None, value: bytes | None) -> str | None:
     """Format the key and value of a transactional id in `__transaction_state`; None for any other record.
 
-    Raises:
-        DecodeError: the bytes are corrupt, or of an unknown version.
+    Raises DecodeError if the bytes are corrupt, or of an unknown version.
     """
     return _format(transaction_log.KEYS, _TRANSACTIONS, key, value)
 

@@ -113,8 +113,7 @@ class OffsetCommitKey(CoordinatorKey):
 def write_offset_key(group: str, topic: str, partition: int) -> bytes:
     """Encode the `OffsetCommitKey` of a `group`, `topic` and `partition` number; four times as fast as `write_key`.
 
-    Raises:
-        EncodeError: a value does not fit its field.
+    Raises EncodeError if a value does not fit its field.
     """
     try:
         group_bytes, topic_bytes = group.encode(), topic.encode()

@@ -46,8 +46,7 @@ KEYS: Final[KeyClasses] = {
 def read_key(data: bytes) -> CoordinatorKey | None:
     """Decode the bytes of a key of `__consumer_offsets`. Return None if its record type is unknown: skip it and warn.
 
-    Raises:
-        DecodeError: `data` is not a key.
+    Raises DecodeError if `data` is not a key.
     """
     return declaration.read_key(KEYS, data)
 

@@ -67,8 +67,7 @@ KEYS: Final[KeyClasses] = {TransactionLogKey.record_type: TransactionLogKey}
 def read_key(data: bytes) -> TransactionLogKey | None:
     """Decode the bytes of a key of `__transaction_state`. Return None if its record type is unknown: skip it.
 
-    Raises:
-        DecodeError: `data` is not a key.
+    Raises DecodeError if `data` is not a key.
     """
     key = declaration.read_key(KEYS, data)
     return key if isinstance(key, TransactionLogKey) else None
@@ -77,8 +76,7 @@ def read_key(data: bytes) -> TransactionLogKey | None:
 def read_value(key: TransactionLogKey, data: bytes | None) -> TransactionLogValue | None:
     """Decode the value of a record of `__transaction_state` with this `key`. Return None for a tombstone.
 
-    Raises:
-        DecodeError: `data` is not such a value, or its version is unknown.
+    Raises DecodeError if `data` is not such a value, or its version is unknown.
     """
     value = declaration.read_value(key, data)
     return value if isinstance(value, TransactionLogValue) else None

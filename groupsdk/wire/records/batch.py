@@ -121,10 +121,8 @@ class BatchHeader(NamedTuple):
 def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:
     """Decode the header of the batch that starts at byte `position` of `buffer`.
 
-    The buffer need not hold the whole batch: see `batches` and `verify`.
-
-    Raises:
-        DecodeError: the bytes end within the header, the message format is not 2, or a length in it is invalid.
+    The buffer need not hold the whole batch: see `batches` and `verify`. Raises DecodeError if the bytes end
+    within the header, the message format is not 2, or a length in it is invalid.
     """
     try:
         header: BatchHeader = _new_tuple(BatchHeader, _HEADER.unpack_from(buffer, position))
@@ -167,10 +165,8 @@ def batches(buffer: Buffer, start: int = 0) -> Iterator[tuple[BatchHeader, int]]
     """Iterate over the batches of a log or a fetch response, as pairs of the header and its position.
 
     Stops without an error at a batch that the buffer does not hold completely: a broker limits the size of a response,
-    and a crash may truncate a file. Checksums are not checked: see `verify`.
-
-    Raises:
-        DecodeError: the header of a batch is invalid, as with `read_header`.
+    and a crash may truncate a file. Checksums are not checked: see `verify`. Raises DecodeError if the header of a
+    batch is invalid, as with `read_header`.
     """
     end = len(buffer)
     position = start
@@ -191,8 +187,7 @@ def batches(buffer: Buffer, start: int = 0) -> Iterator[tuple[BatchHeader, int]]
 def verify(buffer: Buffer, header: BatchHeader, position: int = 0) -> None:
     """Check that a batch is complete and matches the checksum in its header.
 
-    Raises:
-        CorruptBatchError: the batch is incomplete, or its checksum differs.
+    Raises CorruptBatchError if the batch is incomplete, or its checksum differs.
     """
     stop = position + LENGTH_END + header.batch_length
     if stop > len(buffer):

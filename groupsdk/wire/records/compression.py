@@ -54,8 +54,7 @@ class Compression(IntEnum):
 def compress(compression: int, data: bytes) -> bytes:
     """Compress the encoded records of a batch, `data`.
 
-    Raises:
-        ValueError: `compression` is not a `Compression`.
+    Raises ValueError if `compression` is not a `Compression`.
     """
     match Compression(compression):
         case Compression.NONE:

@@ -15,8 +15,7 @@ MAX_HEADERS: Final = 50_000
 def write_headers(headers: Sequence[Header]) -> bytes:
     """Encode the headers of a record, their count first; names that `read_headers` gave get their own bytes.
 
-    Raises:
-        EncodeError: a name has a character that UTF-8 cannot carry.
+    Raises EncodeError if a name has a character that UTF-8 cannot carry.
     """
     out = [varint(len(headers))]
     for name, value in headers:

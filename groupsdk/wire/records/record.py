@@ -322,8 +322,7 @@ def read_records(
 def read_body(body: bytes, header: BatchHeader) -> Iterator[Record]:
     """Decode the decompressed records of a batch, `body`: see `walk.body_of`.
 
-    Raises:
-        CorruptBatchError: the records do not match the header.
+    Raises CorruptBatchError if the records do not match the header.
     """
     return _checked(body, header)
 

@@ -13,8 +13,7 @@ _LIMIT: Final = 2**63
 def zigzag(value: int) -> bytes:
     """Encode a signed `value` of up to 64 bits without a table: see `varint`.
 
-    Raises:
-        EncodeError: the value needs more bits.
+    Raises EncodeError if the value needs more bits.
     """
     if not -_LIMIT <= value < _LIMIT:
         raise EncodeError(f"a record holds the number {value}, which does not fit 64 bits")
@@ -35,8 +34,7 @@ NULL: Final = zigzag(-1)
 def varint(value: int) -> bytes:
     """Encode a signed `value` of up to 64 bits, seven bits a byte, with the sign in the lowest bit.
 
-    Raises:
-        EncodeError: the value needs more bits.
+    Raises EncodeError if the value needs more bits.
     """
     return SMALL[value] if 0 <= value < SMALL_COUNT else zigzag(value)
 

@@ -29,8 +29,7 @@ class Writer:
     def uvarint(self, value: int) -> None:
         """Write an unsigned varint: seven bits a byte, the lowest first, the eighth set in all bytes but the last.
 
-        Raises:
-            EncodeError: the value is negative, or over 2**63 - 1.
+        Raises EncodeError if the value is negative, or over 2**63 - 1.
         """
         if not 0 <= value <= MAX_INT64:
             raise EncodeError(f"a number must be 0 to 2**63 - 1, not {value}")
@@ -50,8 +49,7 @@ class Writer:
     def string(self, value: str, what: str) -> None:
         """Write a string: the number of its bytes, and UTF-8.
 
-        Raises:
-            EncodeError: it is longer than 4,096 bytes, or cannot be encoded.
+        Raises EncodeError if it is longer than 4,096 bytes, or cannot be encoded.
         """
         try:
             data = value.encode()
@@ -73,8 +71,7 @@ class Writer:
     def strings(self, values: Sequence[str], what: str) -> None:
         """Write the number of strings, and each.
 
-        Raises:
-            EncodeError: there are more than 1,000.
+        Raises EncodeError if there are more than 1,000.
         """
         if len(values) > GREATEST_LIST:
             raise EncodeError(f"{what} must be at most {GREATEST_LIST}, not {len(values)}")

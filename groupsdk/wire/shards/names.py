@@ -79,11 +79,7 @@ def write_names(writer: Writer, names: Collection[str]) -> list[str]:
 
 
 def read_names(reader: Reader) -> list[str]:
-    """Read a set of names.
-
-    Raises:
-        DecodeError: they are not a set of names, or too many.
-    """
+    """Read a set of names. Raises DecodeError if they are not a set of names, or too many."""
     room = [GREATEST_COUNT, GREATEST_SIZE]
     names: list[str] = []
     before = b""

@@ -124,8 +124,7 @@ def role_digest(state: MemberState) -> int:
 def encode_member(state: MemberState) -> bytes:
     """Encode a member's metadata.
 
-    Raises:
-        EncodeError: a value does not fit its field, or there are too many.
+    Raises EncodeError if a value does not fit its field, or there are too many.
     """
     writer = Writer()
     writer.fixed(_INT16, VERSION)
@@ -148,8 +147,7 @@ def encode_member(state: MemberState) -> bytes:
 def decode_member(data: bytes) -> MemberState:
     """Decode a member's metadata.
 
-    Raises:
-        DecodeError: it is not that; no more is set aside than the bounds in `groupsdk.wire.shards.names` say.
+    Raises DecodeError if it is not that; no more is set aside than the bounds in `groupsdk.wire.shards.names` say.
     """
     reader = Reader(data, "the metadata of a member with shards")
     _read_version(reader)
@@ -186,8 +184,7 @@ def decode_member(data: bytes) -> MemberState:
 def encode_assignment(assignment: ShardAssignment) -> bytes:
     """Encode what the leader tells one member.
 
-    Raises:
-        EncodeError: a value does not fit its field, or there are too many.
+    Raises EncodeError if a value does not fit its field, or there are too many.
     """
     writer = Writer()
     writer.fixed(_INT16, WEIGHTS_VERSION if assignment.weights else VERSION)

@@ -59,8 +59,7 @@ class CoordinatorLog(Protocol):
     ) -> None:
         """Encode records and append them as one batch, atomically.
 
-        Raises:
-            GroupSdkError: they could not be encoded or, with an `error_code`, not be appended.
+        Raises GroupSdkError if they could not be encoded or, with an `error_code`, not be appended.
         """
 
     def replay(self) -> Iterator[Replayed | Marker]:

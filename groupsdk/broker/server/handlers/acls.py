@@ -58,8 +58,7 @@ def _list_acls(call: Call, request: messages.DescribeAclsRequest, authorizer: Au
 def create_acls(call: Call, request: messages.CreateAclsRequest) -> Response | None:
     """Add the valid ACLs, with one result for each; requires "alter" on the cluster.
 
-    Raises:
-        BadRequestError: an element of an ACL is UNKNOWN (0).
+    Raises BadRequestError if an element of an ACL is UNKNOWN (0).
     """
     wanted = [
         Acl(
@@ -95,8 +94,7 @@ def create_acls(call: Call, request: messages.CreateAclsRequest) -> Response | N
 def delete_acls(call: Call, request: messages.DeleteAclsRequest) -> Response | Steps | None:
     """Remove the ACLs that match any of the filters, in steps, and list them; requires "alter" on the cluster.
 
-    Raises:
-        BadRequestError: an element of a filter is UNKNOWN (0).
+    Raises BadRequestError if an element of a filter is UNKNOWN (0).
     """
     _check_known(*map(_filter, request.filters))
     if not cluster_allowed(call, "alter"):
