@@ -2,6 +2,8 @@
 
 import os
 import re
+import subprocess
+import sys
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from ipaddress import ip_address
@@ -9,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyspark
 
 
 _LISTENING = "0A"
@@ -71,3 +74,32 @@ def test_workers_are_forked_from_a_process_that_has_imported_the_history(spark: 
     assert found
     assert all("groupsdk.history.spark_daemon pyspark.worker" in each.command for each in found)
     assert all(each.arrow for each in found)
+
+
+def test_workers_do_not_compile_pyspark_out_of_its_archive(spark: Any) -> None:
+    def loaded_from(batches: Iterable[Any]) -> Iterator[Any]:
+        import py4j  # type: ignore[import-untyped]
+        import pyspark as loaded
+
+        for _ in batches:
+            yield pa.RecordBatch.from_pydict(
+                {"pyspark": [loaded.__file__], "py4j": [py4j.__file__]}
+            )
+
+    found = spark.range(1).mapInArrow(loaded_from, "pyspark string, py4j string").collect()
+    assert [Path(each.pyspark) for each in found] == [Path(pyspark.__file__)]
+    assert all(".zip" not in each.py4j for each in found)
+
+
+def test_a_spark_that_pip_has_not_installed_keeps_its_archives() -> None:
+    archives = ["/opt/spark/python/lib/pyspark.zip", "/opt/spark/python/lib/py4j-src.zip"]
+    script = "import sys, groupsdk.history.spark_daemon; print(*sys.path, sep='\\n')"
+    environment = {
+        **os.environ,
+        "SPARK_HOME": "/opt/spark",
+        "PYTHONPATH": os.pathsep.join([*archives, *sys.path]),
+    }
+    done = subprocess.run(
+        [sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=True
+    )
+    assert set(archives) <= set(done.stdout.split("\n"))
