@@ -1,58 +1,22 @@
 """Checks what is read out of a group's records."""
 
+from typing_extensions import override
+
 from groupsdk.assignment import TopicPartition
 from groupsdk.verdict.group_log import Commits, GroupLog, group_of
-from groupsdk.wire.coordinator_records.declaration import write_key, write_value
-from groupsdk.wire.coordinator_records.group_metadata import (
-    GroupMetadataKey,
-    GroupMetadataValue,
-    MemberMetadata,
-)
-from groupsdk.wire.coordinator_records.offset_commit import OffsetCommitKey, OffsetCommitValue
 from groupsdk.wire.records.record import Record
+from tests.verdict.written_log import START_MS, WrittenLog
 
 
-START_MS = 1_800_000_000_000
-
-
-class Log:
-    """Writes the records of a group, one after the other."""
-
+class Log(WrittenLog):
     def __init__(self, *marks: int) -> None:
+        super().__init__()
         self.log = GroupLog("g", START_MS, [START_MS + each for each in marks])
-        self._offset = 0
 
-    def _write(self, after_ms: int, key: bytes, value: bytes | None) -> None:
-        record = Record(self._offset, START_MS + after_ms, key, value)
-        assert group_of(key) == b"g"
-        self._offset += 1
+    @override
+    def take(self, record: Record) -> None:
+        assert group_of(record.key or b"") == b"g"
         self.log.take(record, 7, 0)
-
-    def commit(self, after_ms: int, offset: int, partition: int = 0) -> None:
-        key = OffsetCommitKey("g", "orders", partition)
-        value = OffsetCommitValue(offset=offset, commit_timestamp=START_MS + after_ms)
-        self._write(after_ms, write_key(key), write_value(value, 4))
-
-    def generation(self, after_ms: int, number: int, *members: MemberMetadata) -> None:
-        value = GroupMetadataValue(
-            protocol_type="consumer",
-            generation=number,
-            protocol="range" if members else None,
-            leader=members[0].member_id if members else None,
-            members=members,
-        )
-        self._write(after_ms, write_key(GroupMetadataKey("g")), write_value(value, 3))
-
-
-def of(name: str, **others: object) -> MemberMetadata:
-    return MemberMetadata(
-        member_id=f"{name}-1",
-        client_id=name,
-        client_host="/10.0.0.1",
-        session_timeout=45_000,
-        rebalance_timeout=300_000,
-        **others,  # type: ignore[arg-type]
-    )
 
 
 def test_commits_are_known_at_each_mark() -> None:
@@ -69,10 +33,10 @@ def test_commits_are_known_at_each_mark() -> None:
 
 def test_generations_memberships_and_absences_are_told() -> None:
     log = Log()
-    log.generation(0, 1, of("a"))
-    log.generation(5_000, 2, of("a"), of("b"))
+    log.generation(0, 1, "a")
+    log.generation(5_000, 2, "a", "b")
     log.generation(9_000, 3)
-    log.generation(60_000, 4, of("a"))
+    log.generation(60_000, 4, "a")
 
     past, _ = log.log.close()
 
@@ -86,10 +50,10 @@ def test_generations_memberships_and_absences_are_told() -> None:
 
 def test_the_timeouts_and_the_silence_of_a_member_that_is_gone_are_told() -> None:
     log = Log()
-    log.generation(0, 5, of("a"), of("b"))
+    log.generation(0, 5, "a", "b")
     for second in range(1, 100):
         log.commit(1_000 * second, second)
-    log.generation(400_000, 6, of("a"))
+    log.generation(400_000, 6, "a")
 
     past, _ = log.log.close()
     [gone] = [each for each in past.memberships if each.end_ms is not None]

@@ -3,21 +3,16 @@
 from collections.abc import Iterator
 from pathlib import Path
 
+from typing_extensions import override
+
 from groupsdk.verdict.group_log import GroupLog, Leaders, group_of
 from groupsdk.verdict.log_reader import records_from
 from groupsdk.verdict.recent_log import KEPT_MS, RecentLog, RecentLogs
 from groupsdk.wire.coordinator_records.declaration import write_key, write_value
-from groupsdk.wire.coordinator_records.group_metadata import (
-    GroupMetadataKey,
-    GroupMetadataValue,
-    MemberMetadata,
-)
-from groupsdk.wire.coordinator_records.offset_commit import OffsetCommitKey, OffsetCommitValue
+from groupsdk.wire.coordinator_records.group_metadata import GroupMetadataKey, GroupMetadataValue
 from groupsdk.wire.records.record import Record
 from tests.history.expected_tables import unpack
-
-
-START_MS = 1_800_000_000_000
+from tests.verdict.written_log import START_MS, WrittenLog
 
 
 def recorded(folder: Path) -> Iterator[tuple[int, Record, int]]:
@@ -51,51 +46,17 @@ def test_a_real_log_tells_the_same_with_its_commits_summed_up(tmp_path: Path) ->
     }
 
 
-class Written:
-    """Writes the records of the group "g" into a log."""
-
+class Written(WrittenLog):
     def __init__(self) -> None:
+        super().__init__()
         self.leader_epoch = 0
         self._leaders = Leaders()
         self.log = RecentLog("g", 3, START_MS, self._leaders)
-        self._offset = 0
 
-    def _write(self, after_ms: int, key: bytes, value: bytes | None) -> None:
-        record = Record(self._offset, START_MS + after_ms, key, value)
+    @override
+    def take(self, record: Record) -> None:
         self._leaders.take(record, 3, self.leader_epoch)
         self.log.take(record, self.leader_epoch)
-        self._offset += 1
-
-    def commit(self, after_ms: int, offset: int) -> None:
-        value = OffsetCommitValue(offset=offset, commit_timestamp=START_MS + after_ms)
-        key = write_key(OffsetCommitKey("g", "orders", 0))
-        self._write(after_ms, key, write_value(value, 4))
-
-    def generation(self, after_ms: int, number: int, *names: str, again: bool = False) -> None:
-        members = tuple(
-            MemberMetadata(
-                member_id=f"{each}-{1 + again}",
-                client_id=each,
-                client_host="/10.0.0.1",
-                session_timeout=45_000,
-                rebalance_timeout=300_000,
-            )
-            for each in names
-        )
-        value = GroupMetadataValue(
-            protocol_type="consumer",
-            generation=number,
-            protocol="range" if members else None,
-            leader=members[0].member_id if members else None,
-            members=members,
-        )
-        self._write(after_ms, write_key(GroupMetadataKey("g")), write_value(value, 3))
-
-    def remove(self, after_ms: int) -> None:
-        self._write(after_ms, write_key(OffsetCommitKey("g", "orders", 0)), None)
-
-    def delete(self, after_ms: int) -> None:
-        self._write(after_ms, write_key(GroupMetadataKey("g")), None)
 
 
 def test_what_was_over_an_hour_ago_is_forgotten_but_not_who_is_in_the_group() -> None:
