@@ -140,7 +140,6 @@ class Catalogue:
         self.deleted.discard(name)
 
     def add_partitions(self, name: str, leaders: Iterable[int]) -> None:
-        """Add partitions to a topic."""
         topic = self.topics[name]
         grown = [*topic.partitions, *(TopicPartitionState(leader) for leader in leaders)]
         self.store.write([_topic_change(Topic(name, topic.topic_id, grown))])

@@ -304,7 +304,6 @@ def budgets_of(rows: Any) -> list[Budget]:
 
 
 def slo_table(found: Iterable[Budget]) -> Any:
-    """Return the Arrow table `slo`."""
     schema = TABLES["slo"].arrow_schema
     rows = [each._asdict() for each in found]
     return pa.Table.from_pylist(rows, schema=schema)

@@ -36,5 +36,4 @@ class ClockEpochStore:
     """An `EpochStore` that records nothing: `at_least` contains the leader's clock, which then has to be right."""
 
     def advance(self, group_id: str, at_least: int) -> int:
-        """Return `at_least`."""
         return at_least

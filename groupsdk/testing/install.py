@@ -146,5 +146,4 @@ def install(version: str) -> Installation:
 
 
 def new_cluster_id() -> str:
-    """Return a random cluster id."""
     return _uuid()

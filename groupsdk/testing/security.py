@@ -74,12 +74,10 @@ class Security:
 
     @property
     def uses_tls(self) -> bool:
-        """Whether a listener uses TLS."""
         return any(p.endswith("SSL") for p in self.protocols.values())
 
     @property
     def uses_sasl(self) -> bool:
-        """Whether a listener uses SASL."""
         return any(p.startswith("SASL") for p in self.protocols.values())
 
     @property

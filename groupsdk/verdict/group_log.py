@@ -31,7 +31,6 @@ def group_of(key: bytes) -> bytes:
 
 
 def is_commit(key: bytes) -> bool:
-    """Return whether a key is that of a committed offset."""
     return int.from_bytes(key[:2]) <= _LAST_COMMIT_VERSION
 
 

@@ -33,7 +33,6 @@ class Stored(NamedTuple):
 
     @property
     def batch(self) -> bytes:
-        """The bytes of the batch."""
         return self.data[self.at : self.at + self.header.size_in_bytes]
 
 

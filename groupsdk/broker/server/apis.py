@@ -82,7 +82,6 @@ APIS: Final[dict[int, ServedApi]] = {
 
 
 def newest_version(api_key: int, release: str) -> int:
-    """Return the newest version of an API that is served."""
     served = APIS[api_key]
     if served.max_version_4_3 is None or release != "4.3":
         return served.max_version

@@ -149,7 +149,6 @@ class Call:
 
     @property
     def api_key(self) -> int:
-        """The API of the request."""
         return self.route.api_key
 
     @property

@@ -185,7 +185,6 @@ class LogConfig:
 
     @property
     def compact(self) -> bool:
-        """Whether the topic is compacted."""
         return "compact" in self.cleanup_policy
 
     @property

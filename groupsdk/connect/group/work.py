@@ -30,7 +30,6 @@ class Work:
         return len(self.connectors) + len(self.tasks)
 
     def minus(self, other: "Work") -> "Work":
-        """Return this work without that in `other`."""
         connectors, tasks = set(other.connectors), set(other.tasks)
         return Work(
             tuple(each for each in self.connectors if each not in connectors),

@@ -92,7 +92,6 @@ class _Exchange:
 
     @property
     def name(self) -> str:
-        """Return the name for SaslHandshake."""
         return self._name
 
     @override

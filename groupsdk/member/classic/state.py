@@ -34,7 +34,6 @@ TRANSITIONS: Final[dict[tuple[MemberState, Trigger], MemberState]] = {
 
 
 def next_state(state: MemberState, trigger: Trigger) -> MemberState:
-    """Return the state that a trigger leads to."""
     try:
         return TRANSITIONS[state, trigger]
     except KeyError:

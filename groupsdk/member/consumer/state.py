@@ -101,7 +101,6 @@ OUT_UNTIL_HEARD: Final = frozenset({_S.FENCED, _S.STALE})
 
 
 def next_state(state: ConsumerMemberState, trigger: ConsumerTrigger) -> ConsumerMemberState:
-    """Return the state that a trigger leads to."""
     try:
         return TRANSITIONS[state, trigger]
     except KeyError:

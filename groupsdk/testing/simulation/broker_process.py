@@ -186,7 +186,6 @@ class BrokerProcess:
 
     @property
     def paused(self) -> bool:
-        """Whether it is paused."""
         return self._timers.paused_until_ms > self._timeline.now_ms()
 
     def _die(self, why: str, *, durable: bool) -> None:
@@ -208,7 +207,6 @@ class BrokerProcess:
     """Up to where the log was synced when it was seen last."""
 
     def run(self, call: Callable[[], Any]) -> None:
-        """Run something of the process."""
         if not self.alive:
             return
         try:

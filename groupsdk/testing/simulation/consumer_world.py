@@ -138,7 +138,6 @@ class ConsumerWorld(World[ConsumerMember]):
         self.disturb(duration_ms)
 
     def delete_topic(self, name: str) -> None:
-        """Delete a topic."""
         self._deleted_ms[name] = self.timeline.now_ms()
         self._change_topics(lambda: self.process.cluster.delete_topics((name,)))
 
@@ -299,7 +298,6 @@ class ConsumerWorld(World[ConsumerMember]):
         return {topic for each in self.living_in(group_id) for topic in each.setup.topics}
 
     def wanted_in(self, group_id: str) -> set[TopicPartition]:
-        """Return the partitions that a group is to work on."""
         counts = self.partition_counts()
         return {
             (topic, index)

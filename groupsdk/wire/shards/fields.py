@@ -150,7 +150,6 @@ class Reader:
         return layout.unpack(self.raw(layout.size))
 
     def string(self) -> str:
-        """Read a string."""
         data = self.raw(self.count("bytes of a string", GREATEST_STRING))
         try:
             return data.decode()
@@ -162,7 +161,6 @@ class Reader:
         return self.string() if self.count("strings of one", 1) else None
 
     def strings(self) -> list[str]:
-        """Read a list of strings."""
         return [self.string() for _ in range(self.count("strings", GREATEST_LIST))]
 
     def bits(self, count: int, width: int) -> list[int]:

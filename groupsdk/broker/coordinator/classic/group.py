@@ -235,7 +235,6 @@ class ClassicGroup(Deadline):
 
     @property
     def uses_consumer_protocol(self) -> bool:
-        """Whether the members are consumers."""
         return self.protocol_type == CONSUMER_PROTOCOL_TYPE
 
     def is_subscribed_to(self, topic: str) -> bool:

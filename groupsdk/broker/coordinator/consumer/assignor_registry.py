@@ -57,7 +57,6 @@ class MemberAssignorOnBroker:
 
     @property
     def name(self) -> str:
-        """The name of the wrapped assignor."""
         return self._assignor.name
 
     @property

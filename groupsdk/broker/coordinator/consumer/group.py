@@ -440,14 +440,12 @@ class Overlay(MutableMapping[K, V]):
 
     @override
     def get(self, key: K, default: Any = None) -> Any:
-        """Return the value of a key, or the default."""
         if key in self._changed:
             return self._changed[key]
         return default if key in self._gone else self._base.get(key, default)
 
     @override
     def __setitem__(self, key: K, value: V) -> None:
-        """Set a value."""
         self._changed[key] = value
 
     @override
@@ -460,7 +458,6 @@ class Overlay(MutableMapping[K, V]):
 
     @override
     def __contains__(self, key: object) -> bool:
-        """Return whether there is a key."""
         return key in self._changed or (key in self._base and key not in self._gone)
 
     @override

@@ -67,11 +67,9 @@ class NoTopics:
     version = 0
 
     def topic(self, name: str) -> TopicInfo | None:
-        """Return None: there is no topic."""
         return None
 
     def topic_by_id(self, topic_id: UUID) -> TopicInfo | None:
-        """Return None: there is no topic."""
         return None
 
     def names(self) -> Iterable[str]:

@@ -126,7 +126,6 @@ class OffsetStore:
         return found
 
     def group_ids(self) -> tuple[str, ...]:
-        """Return the ids of groups with committed offsets."""
         return tuple(self._by_group)
 
     def is_unstable(self, group_id: str, topic: str, partition: int) -> bool:

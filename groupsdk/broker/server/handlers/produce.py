@@ -48,7 +48,6 @@ class _Write:
 
     @property
     def transactional(self) -> bool:
-        """Whether the write is part of a transaction."""
         return self.header is not None and self.header.is_transactional
 
     def refuse(self, code: int, text: str | None = None) -> None:
