@@ -1,5 +1,9 @@
 """Delta tables beside Parquet ones, of the same logs."""
 
+import signal
+import subprocess
+from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +19,23 @@ CLUSTER = "prod-eu"
 PLAIN = Options(assignors=("sticky",), cluster_id=CLUSTER)
 DELTA = Options(assignors=("sticky",), cluster_id=CLUSTER, format="delta")
 
+ROOT = Path(__file__).parents[2]
+
 Rows = dict[str, list[str]]
+
+
+def is_killed(command: Sequence[str], lake: Path, new_files: int) -> bool:
+    """Run a command that writes into a lake until so many new files are there, and kill it; False if it ended before."""
+    process = subprocess.Popen(command, cwd=ROOT)
+    wanted = sum(1 for _ in lake.rglob("*")) + new_files
+    while process.poll() is None:
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(0.001)
+        if sum(1 for _ in lake.rglob("*")) >= wanted:
+            process.kill()
+            break
+    assert process.wait() in (0, -signal.SIGKILL)
+    return process.returncode != 0
 
 
 def columns_of(name: str) -> list[str]:

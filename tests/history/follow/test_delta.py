@@ -1,9 +1,7 @@
 """Delta tables that are kept up to date, held against one run over the same log."""
 
-import signal
 import subprocess
 import sys
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from random import Random
@@ -25,8 +23,10 @@ from tests.history.lakes import (
     CLUSTER,
     DELTA,
     PLAIN,
+    ROOT,
     Rows,
     delta_rows,
+    is_killed,
     live_files,
     parquet_rows,
     versions,
@@ -167,20 +167,8 @@ def _kill_followers(tmp_path: Path, kills: int, seed: int) -> None:
     chance = Random(seed)
     log, lake = LOGS["transactions"](tmp_path / "log"), tmp_path / "lake"
     command = [sys.executable, "-c", _FOLLOW, str(log), str(lake), str(seed)]
-    killed = 0
-    for _ in range(kills):
-        process = subprocess.Popen(command, cwd=Path(__file__).parents[3])
-        wanted = sum(1 for _ in lake.rglob("*")) + chance.randrange(1, 250)
-        while process.poll() is None:
-            with suppress(subprocess.TimeoutExpired):
-                process.wait(0.01)
-            if sum(1 for _ in lake.rglob("*")) >= wanted:
-                process.kill()
-                killed += 1
-                break
-        assert process.wait() in (0, -signal.SIGKILL)
-    assert killed
-    subprocess.run(command, cwd=Path(__file__).parents[3], check=True)
+    assert sum(is_killed(command, lake, chance.randrange(1, 250)) for _ in range(kills))
+    subprocess.run(command, cwd=ROOT, check=True)
     assert delta_rows(lake) == one_run(raw_of(log), tmp_path / "plain")
 
 

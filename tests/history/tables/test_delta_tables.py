@@ -1,9 +1,6 @@
 """Delta tables of the local engine: the rows of Parquet, many clusters, kills, retention, and what a change costs."""
 
-import os
 import random
-import signal
-import subprocess
 import sys
 from dataclasses import replace
 from datetime import date
@@ -36,6 +33,7 @@ from tests.history.lakes import (
     PLAIN,
     columns_of,
     delta_rows,
+    is_killed,
     live_files,
     parquet_rows,
     versions,
@@ -213,20 +211,11 @@ def _kill_runs(tmp_path: Path, kills: int, seed: int) -> None:
     for name in ("transactions", "bad input"):
         (tmp_path / name).mkdir()
         logs[name] = str(LOGS[name](tmp_path / name))
-    lake, root = tmp_path / "lake", Path(__file__).parents[3]
+    lake = tmp_path / "lake"
     killed = 0
-    for number in range(kills):
-        name = chance.choice(list(logs))
-        process = subprocess.Popen([sys.executable, "-c", _RUN, logs[name], str(lake)], cwd=root)
-        there = sum(1 for _ in lake.rglob("*"))
-        wanted = there + chance.randrange(1, 60)
-        while process.poll() is None:
-            if sum(1 for _ in lake.rglob("*")) >= wanted:
-                os.kill(process.pid, signal.SIGKILL)
-                killed += 1
-                break
-        process.wait()
-        assert process.returncode in (0, -signal.SIGKILL), number
+    for _ in range(kills):
+        command = [sys.executable, "-c", _RUN, chance.choice(list(logs.values())), str(lake)]
+        killed += is_killed(command, lake, chance.randrange(1, 60))
     assert killed
     run(segment_tasks(logs["transactions"]), str(lake), DELTA)
     run(segment_tasks(logs["transactions"]), str(tmp_path / "plain"), PLAIN)

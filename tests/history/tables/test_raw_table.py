@@ -1,9 +1,7 @@
 """Raw records of many clusters in one Delta table: each once, whoever is killed, and read back as an archive."""
 
-import signal
 import subprocess
 import sys
-from contextlib import suppress
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -19,6 +17,7 @@ from groupsdk.history.tables.delta_tables import opened
 from groupsdk.history.tables.raw_table import RawTable, clusters_of_raw, only_cluster
 from tests.history.expected_tables import LOGS, digests
 from tests.history.follow.log_parts import RawTask, pieces, raw_of
+from tests.history.lakes import ROOT, is_killed
 
 
 FEW = Options(assignors=("sticky",))
@@ -93,20 +92,8 @@ def test_records_count_once_though_processes_are_killed(tmp_path: Path) -> None:
     chance = Random(3)
     log, lake = LOGS["transactions"](tmp_path / "log"), tmp_path / "lake"
     command = [sys.executable, "-c", _APPEND, str(log), str(lake), "3"]
-    killed = 0
-    for _ in range(3):
-        process = subprocess.Popen(command, cwd=Path(__file__).parents[3])
-        wanted = sum(1 for _ in lake.rglob("*")) + chance.randrange(1, 8)
-        while process.poll() is None:
-            with suppress(subprocess.TimeoutExpired):
-                process.wait(0.01)
-            if sum(1 for _ in lake.rglob("*")) >= wanted:
-                process.kill()
-                killed += 1
-                break
-        assert process.wait() in (0, -signal.SIGKILL)
-    assert killed
-    subprocess.run(command, cwd=Path(__file__).parents[3], check=True)
+    assert sum(is_killed(command, lake, chance.randrange(1, 8)) for _ in range(3))
+    subprocess.run(command, cwd=ROOT, check=True)
     raw = raw_of(log)
     run([RawTask(raw)], str(tmp_path / "once"), FEW)
     run(archive_tasks(str(lake), "prod-eu"), str(tmp_path / "read"), FEW)

@@ -12,7 +12,7 @@ from groupsdk.broker.coordinator.classic.member_requests import (
 )
 from groupsdk.broker.coordinator.classic.rebalance import Rebalances
 from groupsdk.broker.coordinator.classic.registry import GroupRegistry
-from groupsdk.broker.coordinator.classic.responses import append_error, join_error, sync_error
+from groupsdk.broker.coordinator.classic.responses import append_error
 from groupsdk.broker.coordinator.classic.views import GroupView, group_status, group_view
 from groupsdk.broker.coordinator.consumer.assignment_jobs import (
     AssignmentJob,
@@ -454,13 +454,7 @@ class GroupCoordinatorShard:
         builder = ResultBuilder(now_ms)
         for group in self._registry.groups.values():
             for member in group.members.values():
-                join, sync = group.take_join(member), member.sync
-                if join is not None:
-                    answer = join_error(error, member.member_id, join.api_version)
-                    builder.reply(join.token, answer)
-                if sync is not None:
-                    member.sync = None
-                    builder.reply(sync.token, sync_error(error))
+                self._rebalances.answer_parked(group, member, error, builder)
                 self._registry.sessions.clear(member)
             for pending in (group.pending_joins or {}).values():
                 self._registry.sessions.clear(pending)
