@@ -21,6 +21,7 @@ from groupsdk.cli.page import cluster_page, page_families, page_options, serve_p
 from groupsdk.cli.process import StopSignals, log_level_option, set_up_logging
 from groupsdk.cli.watch_rows import COLUMNS, fitting, group_rows
 from groupsdk.cli.watch_text import (
+    MEMBER_COLUMNS,
     SEVERITIES,
     STATES,
     clock_time,
@@ -41,7 +42,6 @@ if TYPE_CHECKING:
     from groupsdk.http.settings import HttpSettings
 
 _SERVERS: Final = "--bootstrap-servers localhost:9092"
-_MEMBERS: Final = (*("MEMBER", "INSTANCE", "CLIENT", "HOST", "COUNT", "LAG", "ASSIGNMENT"),)
 _GAP: Final = 3
 """What rich puts between columns, and at both edges."""
 _SHOWN: Final = 8
@@ -290,7 +290,7 @@ def draw(
     parts.append(_groups(view, width, verdicts))
     if members:
         parts += [
-            _table(_MEMBERS, member_rows(each), title=each.description.group_id)
+            _table(MEMBER_COLUMNS, member_rows(each), title=each.description.group_id)
             for each in view.groups
             if each.description.members
         ]

@@ -18,6 +18,7 @@ from groupsdk.admin.watching import ClusterView, WatchedGroup
 from groupsdk.cli.output import cell
 from groupsdk.cli.watch_rows import COLUMNS, NUMBERS, GroupRow, Order, fitting, group_rows
 from groupsdk.cli.watch_text import (
+    MEMBER_COLUMNS,
     SEVERITIES,
     STATES,
     clock_time,
@@ -35,7 +36,6 @@ _SCROLLBAR: Final = 2
 _PARTITIONS: Final = 500
 """So many partitions of a group are shown, the furthest behind first."""
 _REBALANCES: Final = 50
-_MEMBER_COLUMNS: Final = (*("MEMBER", "INSTANCE", "CLIENT", "HOST", "COUNT", "LAG", "ASSIGNMENT"),)
 _LAG_COLUMNS: Final = ("TOPIC", "PARTITION", "COMMITTED", "END", "LAG", "CLIENT", "HOST")
 _MOVES: Final[list[BindingType]] = [
     Binding("j", "move(1)", "down", show=False),
@@ -149,7 +149,7 @@ class GroupScreen(Screen[None]):
         (group,) = found
         head.update(_group_head(view, group, verdicts.get(self._group_id)))
         self.query_one("#members", Rows).show(
-            _MEMBER_COLUMNS,
+            MEMBER_COLUMNS,
             [(row[0], [*map(_text, map(cell, row))]) for row in member_rows(group)],
         )
         self.query_one("#partitions", Rows).show(_LAG_COLUMNS, _partition_rows(group))

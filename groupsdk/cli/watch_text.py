@@ -9,6 +9,7 @@ from groupsdk.admin.watching import Rebalance, WatchedGroup
 from groupsdk.verdict import Finding, GroupVerdict, Severity
 
 
+MEMBER_COLUMNS: Final = ("MEMBER", "INSTANCE", "CLIENT", "HOST", "COUNT", "LAG", "ASSIGNMENT")
 STATES: Final = {
     "Stable": "green",
     "Empty": "dim",

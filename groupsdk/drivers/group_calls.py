@@ -15,7 +15,7 @@ from groupsdk.clock import Clock, Deadline
 from groupsdk.drivers.caller import Await, Sleep, checked_timeout_ms
 from groupsdk.error_code import ErrorCode
 from groupsdk.member.requests import CoordinatorRequest
-from groupsdk.member.state import MemberState
+from groupsdk.member.state import IN_REBALANCE
 from groupsdk.offsets import (
     Offsets,
     check_commit,
@@ -41,7 +41,6 @@ T = TypeVar("T")
 
 _LONG_MS: Final = 2**31 - 1
 _UNSTABLE_MS: Final = 100
-_IN_REBALANCE: Final = (MemberState.PREPARING_REBALANCE, MemberState.COMPLETING_REBALANCE)
 
 
 Steps = Generator[Await | Sleep, None, T]
@@ -197,7 +196,7 @@ class GroupCalls:
         )
 
     def _not_stable(self, snapshot: MemberSnapshot) -> errors.GroupSdkError:
-        if snapshot.holds and snapshot.state in _IN_REBALANCE:
+        if snapshot.holds and snapshot.state in IN_REBALANCE:
             return errors.RebalanceInProgressError(
                 ErrorCode.REBALANCE_IN_PROGRESS,
                 f"OffsetCommit of group {snapshot.group_id!r}, which has to wait for the end of a rebalance: poll"

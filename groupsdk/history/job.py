@@ -194,7 +194,6 @@ class SparkEngine:
         cluster_id: str = UNKNOWN_CLUSTER,
     ) -> None:
         self.root = root
-        self._spark = spark
         self._inputs = inputs
         self._kept: list[DataFrame] = []
         tasks = None if inputs.records.tasks is None else inputs.records.tasks()

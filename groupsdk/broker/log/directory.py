@@ -4,7 +4,7 @@ import json
 import logging
 import re
 import uuid
-from base64 import urlsafe_b64decode, urlsafe_b64encode
+from base64 import urlsafe_b64decode
 from collections.abc import Callable, Collection, Generator
 from typing import TYPE_CHECKING, Final
 
@@ -17,6 +17,7 @@ from groupsdk.broker.log.errors import (
 )
 from groupsdk.broker.log.files import Files
 from groupsdk.broker.settings.topic import LogConfig
+from groupsdk.wire.coordinator_records.formatter import kafka_uuid
 
 
 if TYPE_CHECKING:
@@ -42,11 +43,6 @@ _DELETED: Final = re.compile(r".*\.[0-9a-f]{32}-delete")
 _TOPIC_ID: Final = re.compile(r"topic_id:\s+([A-Za-z0-9_-]{22})")
 
 Partition = tuple[str, int]
-
-
-def uuid_text(value: uuid.UUID) -> str:
-    """Format an id as Kafka does: 22 characters of URL-safe base64."""
-    return urlsafe_b64encode(value.bytes).decode().rstrip("=")
 
 
 def uuid_of(text: str) -> uuid.UUID:
@@ -159,7 +155,7 @@ class LogDirectory:
             if topic_id is not None and there is not None and there != topic_id:
                 raise LogDirectoryError(
                     f"{directory} belongs to another topic of the same name: its topic id is"
-                    f" {uuid_text(there)}, not {uuid_text(topic_id)}"
+                    f" {kafka_uuid(there)}, not {kafka_uuid(topic_id)}"
                 )
         else:
             self._make(directory, topic_id)
@@ -318,7 +314,7 @@ class LogDirectory:
             lines = (
                 "#",
                 f"cluster.id={cluster_id}",
-                f"directory.id={uuid_text(uuid.uuid4())}",
+                f"directory.id={kafka_uuid(uuid.uuid4())}",
                 f"node.id={node_id}",
                 "version=1",
                 "",
@@ -345,7 +341,7 @@ class LogDirectory:
         try:
             self.files.make_directory(directory)
             if topic_id is not None:
-                text = f"version: 0\ntopic_id: {uuid_text(topic_id)}\n"
+                text = f"version: 0\ntopic_id: {kafka_uuid(topic_id)}\n"
                 self.files.write(f"{directory}/{PARTITION_METADATA}", 0, text.encode())
         except OSError as error:
             raise storage_error("making a log", directory, error) from error

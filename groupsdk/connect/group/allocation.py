@@ -308,7 +308,6 @@ class _Balance:
         places: Mapping[ConnectorTaskId, str],
         fixed: set[ConnectorTaskId],
     ) -> None:
-        self._weights = weights
         self._loads = dict.fromkeys(held, 0)
         # of each member, what can be moved, the lightest first; of the same weight, what does not run yet
         self._movable: dict[str, list[tuple[int, bool, ConnectorTaskId]]] = {m: [] for m in held}

@@ -9,14 +9,14 @@ import pyarrow as pa
 from groupsdk.history.read.batches import Records
 from groupsdk.history.read.columns import Longs, big_endian, days, slices, timestamps
 from groupsdk.history.read.commits import Commits
+from groupsdk.history.tables.schemas import TIMESTAMP
 from groupsdk.wire.records.batch import CONTROL, TRANSACTIONAL
 
 
-_TIMESTAMP: Final = pa.timestamp("us", tz="UTC")
 _PLACE: Final = [
     ("src_partition", pa.int32()),
     ("src_offset", pa.int64()),
-    ("ts", _TIMESTAMP),
+    ("ts", TIMESTAMP),
     ("leader_epoch", pa.int32()),
     ("producer_id", pa.int64()),
     ("producer_epoch", pa.int16()),
@@ -37,13 +37,13 @@ COMMITS: Final = pa.schema(
         ("committed_offset", pa.int64()),
         ("offset_leader_epoch", pa.int32()),
         ("metadata", pa.string()),
-        ("commit_ts", _TIMESTAMP),
-        ("expire_ts", _TIMESTAMP),
+        ("commit_ts", TIMESTAMP),
+        ("expire_ts", TIMESTAMP),
         ("topic_id", pa.binary()),
         ("value_version", pa.int16()),
         ("src_partition", pa.int32()),
         ("src_offset", pa.int64()),
-        ("ts", _TIMESTAMP),
+        ("ts", TIMESTAMP),
         ("leader_epoch", pa.int32()),
         ("producer_id", pa.int64()),
         ("transactional", pa.bool_()),

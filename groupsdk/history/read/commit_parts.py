@@ -11,10 +11,10 @@ from groupsdk.history.read.arrow_rows import group_ids
 from groupsdk.history.read.batches import Records
 from groupsdk.history.read.columns import Flags, Longs, timestamps
 from groupsdk.history.read.commits import Commits
+from groupsdk.history.tables.schemas import TIMESTAMP
 from groupsdk.history.times import LAST_MS
 
 
-_TIMESTAMP: Final = pa.timestamp("us", tz="UTC")
 _NEVER: Final = LAST_MS + 1
 
 SPANS: Final = pa.schema(
@@ -22,8 +22,8 @@ SPANS: Final = pa.schema(
         ("group_id", pa.string()),
         ("topic", pa.string()),
         ("partition", pa.int32()),
-        ("first_commit_ts", _TIMESTAMP),
-        ("last_commit_ts", _TIMESTAMP),
+        ("first_commit_ts", TIMESTAMP),
+        ("last_commit_ts", TIMESTAMP),
         ("last_offset", pa.int64()),
         ("commits", pa.int64()),
         ("src_partition", pa.int32()),

@@ -9,13 +9,16 @@ import pyarrow as pa
 from groupsdk.errors import DecodeError
 from groupsdk.history.read.batches import Records
 from groupsdk.history.read.columns import Flags, Longs, as_bytes, big_endian, slices, varints
-from groupsdk.wire.coordinator_records.offset_commit import OffsetCommitKey, OffsetCommitValue
+from groupsdk.wire.coordinator_records.offset_commit import (
+    TOPIC_ID_TAG,
+    OffsetCommitKey,
+    OffsetCommitValue,
+)
 from groupsdk.wire.coordinator_records.offsets_log import read_key, read_value
 
 
 LEGACY_OFFSET_COMMIT: Final = 0
 OFFSET_COMMIT: Final = 1
-_TOPIC_ID_TAG: Final = bytes((1, 0, 16))
 _TOPIC_ID_BYTES: Final = 16
 _MAX_STRING: Final = 32_767
 
@@ -132,7 +135,7 @@ def _parse(records: Records, rows: Longs) -> _Columns:
     # behind a flexible value stands how many tagged fields there are: none, or the topic's id
     tags = view[np.minimum(at, len(view) - 1)] if len(view) else np.zeros(len(rows), dtype=np.uint8)
     has_topic_id = flexible & (at + 3 + _TOPIC_ID_BYTES == stop)
-    for index, byte in enumerate(_TOPIC_ID_TAG):
+    for index, byte in enumerate(TOPIC_ID_TAG):
         found = big_endian(data, "i1", at + index)
         has_topic_id &= found == byte
     ends = np.where(flexible, np.where(has_topic_id, stop, np.where(tags == 0, at + 1, -1)), at)

@@ -53,7 +53,6 @@ PENDING: Final = "pending"
 
 BAD_BATCHES: Final = "bad_batches"
 
-_TIMESTAMP: Final = pa.timestamp("us", tz="UTC")
 _NO_TIME: Final = LAST_MS + 1
 
 _COMMIT_TABLE: Final = TABLES["offset_commits"].arrow_schema

@@ -18,14 +18,14 @@ from groupsdk.history.sources.broker_log_lines import (
     warn_unrecognised,
 )
 from groupsdk.history.sources.spark_rows import spark_ddl
+from groupsdk.history.tables.schemas import TIMESTAMP
 
 
-_TIMESTAMP = pa.timestamp("us", tz="UTC")
 _REASONS = pa.schema(
     [
         ("group_id", pa.string()),
         ("generation", pa.int32()),
-        ("ts", _TIMESTAMP),
+        ("ts", TIMESTAMP),
         ("reason", pa.string()),
         ("cause", pa.string()),
         ("compatible", pa.list_(pa.string())),
@@ -35,7 +35,7 @@ _ENDS = pa.schema(
     [
         ("group_id", pa.string()),
         ("member_id", pa.string()),
-        ("ts", _TIMESTAMP),
+        ("ts", TIMESTAMP),
         ("reason", pa.string()),
     ]
 )

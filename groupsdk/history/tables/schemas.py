@@ -7,6 +7,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 
+TIMESTAMP: Final = pa.timestamp("us", tz="UTC")
 ARROW_TYPES: Final[Mapping[str, Any]] = {
     "string": pa.string(),
     "int": pa.int32(),
@@ -16,10 +17,10 @@ ARROW_TYPES: Final[Mapping[str, Any]] = {
     "boolean": pa.bool_(),
     "binary": pa.binary(),
     "date": pa.date32(),
-    "timestamp": pa.timestamp("us", tz="UTC"),
+    "timestamp": TIMESTAMP,
     "array<string>": pa.list_(pa.string()),
     "array<bigint>": pa.list_(pa.int64()),
-    "array<timestamp>": pa.list_(pa.timestamp("us", tz="UTC")),
+    "array<timestamp>": pa.list_(TIMESTAMP),
     "map<string,int>": pa.map_(pa.string(), pa.int32()),
     "map<int,bigint>": pa.map_(pa.int32(), pa.int64()),
 }

@@ -5,7 +5,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from groupsdk.history.explain import SIZES
-from groupsdk.history.tables.schemas import RAW, TABLES
+from groupsdk.history.tables.schemas import RAW, TABLES, TIMESTAMP
 
 
 RECORDS: Final = "records"
@@ -19,21 +19,20 @@ COVERAGE: Final = "coverage"
 TALLY: Final = "tally"
 """Stage: counts of data that could not be read or decoded."""
 
-_TIMESTAMP: Final = pa.timestamp("us", tz="UTC")
 
 RECORD_ROWS: Final = pa.schema(
     [
         ("group_id", pa.string()),
         ("src_partition", pa.int32()),
         ("src_offset", pa.int64()),
-        ("ts", _TIMESTAMP),
+        ("ts", TIMESTAMP),
         ("leader_epoch", pa.int32()),
         ("key", pa.binary()),
         ("value", pa.binary()),
         ("topic", pa.string()),
         ("partition", pa.int32()),
-        ("first_commit_ts", _TIMESTAMP),
-        ("last_commit_ts", _TIMESTAMP),
+        ("first_commit_ts", TIMESTAMP),
+        ("last_commit_ts", TIMESTAMP),
         ("last_offset", pa.int64()),
         ("commits", pa.int64()),
     ]
@@ -59,9 +58,9 @@ STAGED: Final[dict[str, Any]] = {
             ("first_offset", pa.int64()),
             ("last_offset", pa.int64()),
             ("records", pa.int64()),
-            ("first_ts", _TIMESTAMP),
-            ("last_ts", _TIMESTAMP),
-            ("since", _TIMESTAMP),
+            ("first_ts", TIMESTAMP),
+            ("last_ts", TIMESTAMP),
+            ("since", TIMESTAMP),
             ("commits", pa.int64()),
             ("deferred", pa.int64()),
             ("modern", pa.int64()),

@@ -1,11 +1,5 @@
 """Choose the partition of an internal topic that a group or a transactional id belongs to."""
 
-from typing import Final
-
-
-DEFAULT_PARTITIONS: Final = 50
-"""The partitions of `__consumer_offsets` and of `__transaction_state`, unless the broker says otherwise."""
-
 
 def java_hash(text: str) -> int:
     """Return Java's `String.hashCode` of `text`: over its UTF-16 code units, as a signed 32-bit integer."""

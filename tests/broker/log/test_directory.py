@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 from pytest_mock import MockerFixture
 
-from groupsdk.broker.log.directory import LogDirectory, uuid_of, uuid_text
+from groupsdk.broker.log.directory import LogDirectory, uuid_of
 from groupsdk.broker.log.errors import DirectoryLockedError, LogDirectoryError, StorageError
 from groupsdk.broker.log.files import DiskFiles, Files, MemoryFiles
 from groupsdk.broker.settings.topic import LogConfig
+from groupsdk.wire.coordinator_records.formatter import kafka_uuid
 from tests.broker.log.logs import NOW_MS, SMALL, batch, pairs, read_all
 
 
@@ -45,7 +46,7 @@ def test_logs_are_there_again_after_a_clean_end(place: tuple[Files, str]) -> Non
     directory.close()
     assert files.read(f"{path}/.kafka_cleanshutdown", 0, 99) == b'{"version":0,"brokerEpoch":-1}'
     assert files.read(f"{path}/t.a-b-3/partition.metadata", 0, 99).decode() == (
-        f"version: 0\ntopic_id: {uuid_text(TOPIC_ID)}\n"
+        f"version: 0\ntopic_id: {kafka_uuid(TOPIC_ID)}\n"
     )
     assert files.read(f"{path}/log-start-offset-checkpoint", 0, 99) == b"0\n1\nt.a-b 3 5\n"
     assert b"t.a-b 3 20\n" in files.read(f"{path}/replication-offset-checkpoint", 0, 99)
@@ -208,5 +209,5 @@ def test_names_are_checked() -> None:
 
 
 def test_ids_are_spelt_as_kafka_does() -> None:
-    assert uuid_text(TOPIC_ID) == "AAAAAAAAAAASNFZ4kKvN7w"
-    assert uuid_of(uuid_text(TOPIC_ID)) == TOPIC_ID
+    assert kafka_uuid(TOPIC_ID) == "AAAAAAAAAAASNFZ4kKvN7w"
+    assert uuid_of(kafka_uuid(TOPIC_ID)) == TOPIC_ID

@@ -5,11 +5,12 @@ from pathlib import Path
 import pytest
 
 from groupsdk.broker.coordinators import CatalogueBlockStore
-from groupsdk.broker.log.directory import LogDirectory, uuid_text
+from groupsdk.broker.log.directory import LogDirectory
 from groupsdk.broker.log.errors import DirectoryLockedError, LogDirectoryError
 from groupsdk.broker.log.files import DiskFiles, MemoryFiles
 from groupsdk.broker.server.storage import open_storage
 from groupsdk.broker.store import MemoryStore, StoreError
+from groupsdk.wire.coordinator_records.formatter import kafka_uuid
 
 
 def test_a_new_directory_and_its_catalogue_have_one_cluster_id(tmp_path: Path) -> None:
@@ -56,7 +57,7 @@ def test_a_directory_that_kafka_wrote_is_taken_with_its_ids() -> None:
     for name in ("t-0", "t-2", "__consumer_offsets-49", "__cluster_metadata-0"):
         files.make_directory(f"data/{name}")
         if name.startswith("t-"):
-            text = f"version: 0\ntopic_id: {uuid_text(topic_id)}\n"
+            text = f"version: 0\ntopic_id: {kafka_uuid(topic_id)}\n"
             files.write(f"data/{name}/partition.metadata", 0, text.encode())
     directory, catalogue = open_storage(files, None, MemoryStore())
     assert isinstance(directory, LogDirectory)

@@ -18,6 +18,7 @@ from groupsdk.broker.coordinator.consumer.hash_order import (
 )
 from groupsdk.broker.coordinator.consumer.topics import Partitions, TopicInfo
 from groupsdk.errors import GroupSdkError
+from groupsdk.utf16 import utf16_key
 
 
 class AssignorError(GroupSdkError):
@@ -159,7 +160,10 @@ class RangeAssignor:
         """Assign each topic to its subscribers in contiguous ranges: static members first, then by member id."""
         ordered = sorted(
             group.members.values(),
-            key=lambda each: (each.instance_id is None, _utf16(each.instance_id or each.member_id)),
+            key=lambda each: (
+                each.instance_id is None,
+                utf16_key(each.instance_id or each.member_id),
+            ),
         )
         given: dict[str, Partitions] = {each.member_id: {} for each in ordered}
         for topic_id, topic in group.topics.items():
@@ -206,7 +210,7 @@ class _Subscriptions:
         found = self._known.get(subscribed)
         if found is None:
             ids = {self._group.topics[each].name: each for each in subscribed}
-            found = [ids[name] for name in HashOrder.of(text_hash, sorted(ids, key=_utf16))]
+            found = [ids[name] for name in HashOrder.of(text_hash, sorted(ids, key=utf16_key))]
             self._known[subscribed] = found
         return found
 
@@ -503,11 +507,6 @@ class _Loads:
 
 def _ordered_ids(group: GroupSpec, subscribed: frozenset[UUID]) -> HashOrder[UUID]:
     return HashOrder.of(uuid_hash, _Subscriptions(group).ids(subscribed))
-
-
-def _utf16(text: str) -> bytes:
-    """Return the sort key by which Java compares strings."""
-    return text.encode("utf-16-be", "surrogatepass")
 
 
 def _java_uuid(topic_id: UUID) -> tuple[int, int]:

@@ -159,7 +159,6 @@ class GroupCoordinatorShard:
         self._admin = Administration(self._registry, self._offsets, consumer)
         self._offset_metadata = OffsetMetadataManager(
             self._registry,
-            self._offsets,
             consumer,
             topics,
             lambda: settings.config().follows_4_4,

@@ -266,7 +266,6 @@ class OffsetMetadataManager:
 
     __slots__ = (
         "_consumer_groups",
-        "_offsets",
         "_registry",
         "_topics",
         "_transactions_have_ids",
@@ -275,13 +274,11 @@ class OffsetMetadataManager:
     def __init__(
         self,
         registry: GroupRegistry,
-        offsets: OffsetStore,
         consumer_groups: ConsumerGroupCoordinator,
         topics: Mapping[str, TopicIdentity],
         transactions_have_ids: Callable[[], bool],
     ) -> None:
         self._registry = registry
-        self._offsets = offsets
         self._consumer_groups = consumer_groups
         self._topics = topics
         self._transactions_have_ids = transactions_have_ids
