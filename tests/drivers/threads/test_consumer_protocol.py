@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 from typing_extensions import override
 
-from groupsdk.assignment.subscriptions import decode_assignment
 from groupsdk.broker.embedded import EmbeddedBroker
 from groupsdk.drivers.aio.member import AsyncGroupMember
 from groupsdk.drivers.threads.member import GroupMember
@@ -18,46 +17,13 @@ from groupsdk.errors import (
     UnreleasedInstanceIdError,
     UnsupportedAssignorError,
 )
-from groupsdk.member.consumer.heartbeat_fields import HeartbeatSubscription
 from groupsdk.member.consumer.state import ConsumerMemberState
 from groupsdk.member.state import MemberState
 from groupsdk.settings.config import ConsumerMemberConfig
-from groupsdk.types import GroupMembers
 from groupsdk.wire.messages.groups import LeaveGroupRequest, MemberIdentity
 from tests.broker.clients import connect
+from tests.drivers.threads.owning import Callbacks
 from tests.support.workers import eventually
-
-
-class Callbacks:
-    """Takes up whatever it is handed."""
-
-    protocol_type = "consumer"
-
-    def __init__(self, *topics: str, pattern: str | None = None) -> None:
-        self.subscription = HeartbeatSubscription(frozenset(topics), pattern)
-        self.owned: set[int] = set()
-        self.lost = 0
-        self.left = False
-
-    def metadata(self) -> Any:
-        return self.subscription.protocols()
-
-    def on_join_prepare(self, generation: int, member_id: str) -> None:
-        self.lost += 1
-        self.owned = set()
-
-    def perform_assignment(
-        self, leader_id: str, protocol: str, members: GroupMembers
-    ) -> dict[str, bytes]:
-        raise AssertionError("the broker assigns")
-
-    def on_join_complete(
-        self, generation: int, member_id: str, protocol: str, assignment: bytes
-    ) -> None:
-        self.owned = {partition for _, partition in decode_assignment(assignment)}
-
-    def on_leave_prepare(self) -> None:
-        self.left = True
 
 
 @pytest.fixture(scope="module")

@@ -5,13 +5,11 @@ from typing import Any
 
 import pytest
 
-from groupsdk.assignment.subscriptions import decode_assignment
 from groupsdk.broker.embedded import EmbeddedBroker
 from groupsdk.drivers.threads.member import GroupMember
 from groupsdk.error_code import ErrorCode
-from groupsdk.member.consumer.heartbeat_fields import HeartbeatSubscription
 from groupsdk.settings.config import ConsumerMemberConfig
-from groupsdk.types import GroupMembers
+from tests.drivers.threads.owning import Callbacks
 from tests.support.cases import each_case
 from tests.support.workers import eventually
 
@@ -24,36 +22,6 @@ QUICK: dict[str, Any] = {
     "group.consumer.assignment.interval.ms": 0,
 }
 ALL = {0, 1, 2, 3}
-
-
-class Callbacks:
-    """Takes up whatever it is handed."""
-
-    protocol_type = "consumer"
-
-    def __init__(self, topic: str) -> None:
-        self.topic = topic
-        self.owned: set[int] = set()
-        self.losses = 0
-
-    def metadata(self) -> Any:
-        return HeartbeatSubscription(frozenset({self.topic})).protocols()
-
-    def on_join_prepare(self, generation: int, member_id: str) -> None:
-        self.losses += bool(self.owned)
-        self.owned = set()
-
-    def perform_assignment(
-        self, leader_id: str, protocol: str, members: GroupMembers
-    ) -> dict[str, bytes]:
-        raise AssertionError("the broker assigns")
-
-    def on_join_complete(
-        self, generation: int, member_id: str, protocol: str, assignment: bytes
-    ) -> None:
-        self.owned = {partition for _, partition in decode_assignment(assignment)}
-
-    def on_leave_prepare(self) -> None: ...
 
 
 @pytest.fixture(scope="module")
