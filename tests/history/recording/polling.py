@@ -11,12 +11,9 @@ import threading
 from pathlib import Path
 from typing import Final
 
-from confluent_kafka.admin import AdminClient
-from confluent_kafka.cimpl import NewTopic
-
 from groupsdk.testing import LocalKafka
 from tests.history.recording.peers import Settings, start
-from tests.history.recording.record import TOPICS, Deeds, keep, produce
+from tests.history.recording.record import Deeds, keep, topics_with_records
 
 
 SESSION_MS: Final = 4_000
@@ -74,20 +71,12 @@ def record(out: Path) -> None:
     deeds = Deeds(out / "deeds.txt")
     with LocalKafka(properties=_PROPERTIES, log=True, data_dir=out / "kafka") as kafka:
         servers = kafka.bootstrap_servers
-        admin = AdminClient({"bootstrap.servers": servers})
-        for made in admin.create_topics([NewTopic(t, n, 1) for t, n in TOPICS.items()]).values():
-            made.result(30)
-        ended = threading.Event()
-        threads = [
-            threading.Thread(target=produce, args=(servers, ended)),
-            *(threading.Thread(target=play, args=(group, servers, deeds)) for group in GROUPS),
-        ]
-        for thread in threads:
-            thread.start()
-        for thread in threads[1:]:
-            thread.join()
-        ended.set()
-        threads[0].join()
+        threads = [threading.Thread(target=play, args=(group, servers, deeds)) for group in GROUPS]
+        with topics_with_records(servers):
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
         log = kafka.nodes[0].log_file
         assert log is not None
         shutil.copy(log, out / "coordinator-log.txt")

@@ -8,14 +8,15 @@ with the files of `__consumer_offsets`, and `coordinator-log.txt`.
 import shutil
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Final
 
-from confluent_kafka import KafkaException, Producer
+from confluent_kafka import ConsumerGroupState, KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewPartitions, NewTopic
 
@@ -264,30 +265,49 @@ class Deeds:
             file.write(f"{CLOCK.now_ms()} {group} {member}: {deed}\n")
 
 
+@contextmanager
+def topics_with_records(servers: str) -> Iterator[AdminClient]:
+    """Create the topics, and write records into them until the end."""
+    admin = AdminClient({"bootstrap.servers": servers})
+    for made in admin.create_topics([NewTopic(t, n, 1) for t, n in TOPICS.items()]).values():
+        made.result(30)
+    ended = threading.Event()
+    producing = threading.Thread(target=produce, args=(servers, ended))
+    producing.start()
+    try:
+        yield admin
+    finally:
+        ended.set()
+        producing.join()
+
+
+def has_settled(admin: AdminClient, group: str, members: int) -> bool:
+    """Say whether a group has so many members, and does not rebalance."""
+    try:
+        found = admin.describe_consumer_groups([group])[group].result(10)
+    except KafkaException:
+        return False
+    stable = found.state in (ConsumerGroupState.STABLE, ConsumerGroupState.EMPTY)
+    return stable and len(found.members) == members
+
+
 def record(out: Path, seed: int, seconds: float, groups: Sequence[str]) -> None:
     """Make the log."""
     out.mkdir(parents=True, exist_ok=True)
     deeds = Deeds(out / "deeds.txt")
     with LocalKafka(properties=_PROPERTIES, log=True, data_dir=out / "kafka") as kafka:
         servers = kafka.bootstrap_servers
-        admin = AdminClient({"bootstrap.servers": servers})
-        for made in admin.create_topics([NewTopic(t, n, 1) for t, n in TOPICS.items()]).values():
-            made.result(30)
-        ended = threading.Event()
-        producing = threading.Thread(target=produce, args=(servers, ended))
-        producing.start()
-        threads = drive(groups, seed, seconds, servers, deeds)
-        _sleep(seconds * 0.4)
-        deeds.tell("", "grow orders to 8")
-        admin.create_partitions([NewPartitions("orders", 8)])["orders"].result(30)
-        _sleep(seconds * 0.3)
-        deeds.tell("", "restart the broker")
-        kafka.nodes[0].stop()
-        kafka.start()
-        for thread in threads:
-            thread.join()
-        ended.set()
-        producing.join()
+        with topics_with_records(servers) as admin:
+            threads = drive(groups, seed, seconds, servers, deeds)
+            _sleep(seconds * 0.4)
+            deeds.tell("", "grow orders to 8")
+            admin.create_partitions([NewPartitions("orders", 8)])["orders"].result(30)
+            _sleep(seconds * 0.3)
+            deeds.tell("", "restart the broker")
+            kafka.nodes[0].stop()
+            kafka.start()
+            for thread in threads:
+                thread.join()
         # until the sessions of those that were killed are over
         _sleep(6)
         for name in groups[:3]:

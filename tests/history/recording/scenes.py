@@ -15,13 +15,11 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from confluent_kafka import ConsumerGroupState, KafkaException
 from confluent_kafka.admin import AdminClient
-from confluent_kafka.cimpl import NewTopic
 
 from groupsdk.testing import LocalKafka
 from tests.history.recording.peers import Peer, Settings, start
-from tests.history.recording.record import CLOCK, TOPICS, Deeds, keep, produce
+from tests.history.recording.record import CLOCK, Deeds, has_settled, keep, topics_with_records
 
 
 SESSION_MS: Final = 6_000
@@ -106,14 +104,7 @@ class Stage:
         """Wait until the group has the members that it should have, and let them work a little."""
         admin = AdminClient({"bootstrap.servers": self.servers, "log_level": 0})
         until_ms = CLOCK.now_ms() + _SETTLED_S * 1000
-        while True:
-            try:
-                found = admin.describe_consumer_groups([self.group])[self.group].result(10)
-                stable = found.state in (ConsumerGroupState.STABLE, ConsumerGroupState.EMPTY)
-                if stable and len(found.members) == len(self.there):
-                    break
-            except KafkaException:
-                pass
+        while not has_settled(admin, self.group, len(self.there)):
             if CLOCK.now_ms() > until_ms:
                 # a client may be lost over a restart: the broker's log tells what became of it
                 self.deeds.tell(self.group, f"not settled with {sorted(self.there)}")
@@ -274,30 +265,23 @@ def record(out: Path, groups: list[str]) -> None:
     deeds = Deeds(out / "deeds.txt")
     with LocalKafka(properties=_PROPERTIES, log=True, data_dir=out / "kafka") as kafka:
         servers = kafka.bootstrap_servers
-        admin = AdminClient({"bootstrap.servers": servers})
-        for made in admin.create_topics([NewTopic(t, n, 1) for t, n in TOPICS.items()]).values():
-            made.result(30)
-        ended = threading.Event()
-        producing = threading.Thread(target=produce, args=(servers, ended))
-        producing.start()
         plays = []
         for group in groups:
             scene, static, named = SCENES[group]
             stage = Stage(group, servers, deeds, static=static, named=named)
             plays.append(_Play(scene(stage), stage))
-        try:
-            _act(plays)
-            deeds.tell("", "restart the broker")
-            kafka.nodes[0].stop()
-            # until the clients give up the places that they had
-            sleep(SESSION_MS / 1000 + 2)
-            kafka.start()
-            _act(plays)
-        finally:
-            for play in plays:
-                play.stage.close()
-            ended.set()
-            producing.join()
+        with topics_with_records(servers):
+            try:
+                _act(plays)
+                deeds.tell("", "restart the broker")
+                kafka.nodes[0].stop()
+                # until the clients give up the places that they had
+                sleep(SESSION_MS / 1000 + 2)
+                kafka.start()
+                _act(plays)
+            finally:
+                for play in plays:
+                    play.stage.close()
         sleep(SESSION_MS / 1000 + 2)
         shutil.copy(kafka.nodes[0].log_file, out / "coordinator-log.txt")
     keep(out / "kafka", out / "segments")

@@ -12,13 +12,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from confluent_kafka import ConsumerGroupState, KafkaException
 from confluent_kafka.admin import AdminClient
-from confluent_kafka.cimpl import NewTopic
 
 from groupsdk.testing import LocalKafka
 from tests.history.recording.peers import Peer, Settings, start
-from tests.history.recording.record import CLOCK, TOPICS, keep, produce
+from tests.history.recording.record import CLOCK, has_settled, keep, topics_with_records
 
 
 SESSION_MS: Final = 4_000
@@ -86,14 +84,7 @@ class Crew:
         """Wait until the group has the members that it should have, and let them work a little."""
         admin = AdminClient({"bootstrap.servers": self.servers, "log_level": 0})
         until_ms = CLOCK.now_ms() + _SETTLED_S * 1000
-        while CLOCK.now_ms() < until_ms:
-            try:
-                found = admin.describe_consumer_groups([self.group])[self.group].result(10)
-                stable = found.state in (ConsumerGroupState.STABLE, ConsumerGroupState.EMPTY)
-                if stable and len(found.members) == len(self.there):
-                    break
-            except KafkaException:
-                pass
+        while CLOCK.now_ms() < until_ms and not has_settled(admin, self.group, len(self.there)):
             sleep(0.1)
         sleep(_WORK_S)
 
@@ -314,21 +305,14 @@ def record(out: Path, way: str, groups: list[str]) -> None:
     }
     with LocalKafka(properties=properties, data_dir=out / "kafka") as kafka:
         servers = kafka.bootstrap_servers
-        admin = AdminClient({"bootstrap.servers": servers})
-        for made in admin.create_topics([NewTopic(t, n, 1) for t, n in TOPICS.items()]).values():
-            made.result(30)
-        ended = threading.Event()
-        producing = threading.Thread(target=produce, args=(servers, ended))
-        producing.start()
         scenes = SCENES | {group: scene for group, (_, scene) in PRICED.items()}
         plays = [_Play(scenes[each], Crew(each, servers, way == "with")) for each in groups]
         threads = [threading.Thread(target=play.run) for play in plays]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        ended.set()
-        producing.join()
+        with topics_with_records(servers):
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
         for play in plays:
             if play.problem is not None:
                 raise play.problem
