@@ -18,11 +18,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from confluent_kafka.admin import AdminClient
-from confluent_kafka.cimpl import NewPartitions, NewTopic
+from confluent_kafka.cimpl import NewPartitions
 
 from groupsdk.testing import LocalKafka
-from tests.history.recording.record import TOPICS, Deeds, keep, produce
+from tests.history.recording.record import Deeds, keep, topics_with_records
 from tests.history.recording.scenes import sleep
 from tests.support.java import JavaError, JavaProgram
 
@@ -217,27 +216,20 @@ def record(out: Path, version: str) -> None:
         version=version, properties=_PROPERTIES, log=True, data_dir=out / "kafka"
     ) as kafka:
         servers = kafka.bootstrap_servers
-        admin = AdminClient({"bootstrap.servers": servers})
-        for made in admin.create_topics([NewTopic(t, n, 1) for t, n in TOPICS.items()]).values():
-            made.result(30)
-        ended = threading.Event()
-        producing = threading.Thread(target=produce, args=(servers, ended))
-        producing.start()
         stages = [
             (Stage(name, kind, servers, deeds, out / "state"), scene)
             for name, (kind, scene) in SCENES.items()
         ]
         threads = [threading.Thread(target=scene, args=(stage,)) for stage, scene in stages]
-        for thread in threads:
-            thread.start()
-            sleep(1.0)
-        sleep(20.0)
-        deeds.tell("", "grow orders to 8")
-        admin.create_partitions([NewPartitions("orders", 8)])["orders"].result(30)
-        for thread in threads:
-            thread.join()
-        ended.set()
-        producing.join()
+        with topics_with_records(servers) as admin:
+            for thread in threads:
+                thread.start()
+                sleep(1.0)
+            sleep(20.0)
+            deeds.tell("", "grow orders to 8")
+            admin.create_partitions([NewPartitions("orders", 8)])["orders"].result(30)
+            for thread in threads:
+                thread.join()
         sleep(SESSION_S + 1)
         shutil.copy(kafka.nodes[0].log_file, out / "coordinator-log.txt")
     keep(out / "kafka", out / "segments")
