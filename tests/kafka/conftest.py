@@ -1,12 +1,26 @@
-"""Brokers shared by the tests of consumers under faults."""
+"""Brokers that tests share."""
 
 from collections.abc import Iterator
 
 import pytest
 
+from groupsdk.broker.embedded import EmbeddedBroker
 from groupsdk.testing import LocalKafka
 from tests.support.consumers import PACED_BY_TESTS
 from tests.support.proxy import FaultProxy
+
+
+@pytest.fixture(scope="module")
+def embedded() -> Iterator[EmbeddedBroker]:
+    """A broker of ours."""
+    with EmbeddedBroker() as broker:
+        yield broker
+
+
+@pytest.fixture(params=["kafka", "embedded"])
+def servers(request: pytest.FixtureRequest) -> str:
+    """The address of a broker of each kind."""
+    return str(request.getfixturevalue(request.param).bootstrap_servers)
 
 
 @pytest.fixture(scope="module")

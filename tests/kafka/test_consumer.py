@@ -5,7 +5,7 @@ import random
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from typing import Any
 
@@ -16,7 +16,6 @@ from confluent_kafka.cimpl import NewPartitions, NewTopic
 from typing_extensions import override
 
 from groupsdk.assignment import TopicPartition
-from groupsdk.broker.embedded import EmbeddedBroker
 from groupsdk.clock import WallClock
 from groupsdk.consumer import GroupConsumer
 from groupsdk.consumer.aio import AsyncGroupConsumer
@@ -29,19 +28,6 @@ from groupsdk.errors import (
 )
 from groupsdk.testing import LocalKafka
 from tests.support.workers import Gate, OnThread, eventually
-
-
-@pytest.fixture(scope="module")
-def embedded() -> Iterator[EmbeddedBroker]:
-    """A broker of ours."""
-    with EmbeddedBroker() as broker:
-        yield broker
-
-
-@pytest.fixture(params=["kafka", "embedded"])
-def servers(request: pytest.FixtureRequest) -> str:
-    """The address of a broker of each kind."""
-    return str(request.getfixturevalue(request.param).bootstrap_servers)
 
 
 class Cluster:

@@ -1,7 +1,6 @@
 """Our consumers leave a group in the middle of a rebalance that somebody else holds up."""
 
 import threading
-from collections.abc import Iterator
 from contextlib import ExitStack
 from typing import Any
 
@@ -10,7 +9,6 @@ from confluent_kafka import Message, Producer, TopicPartition as NativePartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from groupsdk.broker.embedded import EmbeddedBroker
 from groupsdk.consumer import GroupConsumer
 from groupsdk.consumer.processing import PartitionProcessor
 from groupsdk.member.state import MemberState
@@ -18,19 +16,6 @@ from tests.support.workers import eventually
 
 
 _COUNT = 4
-
-
-@pytest.fixture(scope="module")
-def embedded() -> Iterator[EmbeddedBroker]:
-    """A broker of ours."""
-    with EmbeddedBroker() as broker:
-        yield broker
-
-
-@pytest.fixture(params=["kafka", "embedded"])
-def servers(request: pytest.FixtureRequest) -> str:
-    """The address of a broker of each kind."""
-    return str(request.getfixturevalue(request.param).bootstrap_servers)
 
 
 class Listener:

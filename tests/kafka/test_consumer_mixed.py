@@ -102,19 +102,6 @@ class Ours(OnThread):
 
 
 @pytest.fixture(scope="module")
-def embedded() -> Iterator[EmbeddedBroker]:
-    """A broker of ours."""
-    with EmbeddedBroker() as broker:
-        yield broker
-
-
-@pytest.fixture(params=["kafka", "embedded"])
-def servers(request: pytest.FixtureRequest) -> str:
-    """The address of a broker of each kind."""
-    return str(request.getfixturevalue(request.param).bootstrap_servers)
-
-
-@pytest.fixture(scope="module")
 def go_peer(tmp_path_factory: pytest.TempPathFactory) -> str:
     """The path of the built peer in Go."""
     return str(built_go(_HERE / "go" / "grouppeer", tmp_path_factory.mktemp("go")))

@@ -58,13 +58,6 @@ def ask(driver: Driver, request: CoordinatorRequest, caller_request_id: int = 7)
     return driver.told.get(caller_request_id)
 
 
-@pytest.fixture
-def member() -> Driver:
-    driver = Driver()
-    driver.join()
-    return driver
-
-
 def test_an_answer_is_told_as_it_is(member: Driver) -> None:
     assert ask(member, MetadataRequest()) is None
     answer = MetadataResponse(cluster_id="c")

@@ -64,13 +64,6 @@ def driver() -> Driver:
     return Driver()
 
 
-@pytest.fixture
-def member() -> Driver:
-    driver = Driver()
-    driver.join()
-    return driver
-
-
 def _close(driver: Driver, operation: GroupMembershipOperation, timeout_ms: int = 30_000) -> None:
     driver.handle(CloseRequested(operation, timeout_ms, "done"))
 

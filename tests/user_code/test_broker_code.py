@@ -1,6 +1,5 @@
 """Hold the table of docs/user-code.md for the embedded broker: whatever user code does, it answers everybody else."""
 
-from collections.abc import Iterator
 from contextlib import ExitStack
 from queue import SimpleQueue
 from typing import Any
@@ -21,13 +20,6 @@ from tests.user_code.misdeeds import DEEDS, HANG, RAISED, SPIN, WRONG, Misdeeds,
 
 
 pytestmark = pytest.mark.timeout(300)
-
-
-@pytest.fixture
-def misdeeds() -> Iterator[Misdeeds]:
-    made = Misdeeds()
-    yield made
-    made.over.set()
 
 
 class Odd(UniformAssignor):

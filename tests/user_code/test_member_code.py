@@ -33,13 +33,6 @@ def broker() -> Iterator[EmbeddedBroker]:
         yield broker
 
 
-@pytest.fixture
-def misdeeds() -> Iterator[Misdeeds]:
-    made = Misdeeds()
-    yield made
-    made.over.set()
-
-
 class OddWorker(AbstractCoordinator):
     """Misbehaves once, in the callback that the test names."""
 

@@ -23,13 +23,6 @@ def broker() -> Iterator[EmbeddedBroker]:
         yield broker
 
 
-@pytest.fixture
-def misdeeds() -> Iterator[Misdeeds]:
-    made = Misdeeds()
-    yield made
-    made.over.set()
-
-
 @pytest.fixture(params=KINDS, ids=["threads", "asyncio"])
 def kind(request: pytest.FixtureRequest) -> Callable[..., Worker]:
     made: Callable[..., Worker] = request.param

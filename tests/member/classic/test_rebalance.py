@@ -40,13 +40,6 @@ def driver() -> Driver:
     return Driver()
 
 
-@pytest.fixture
-def member() -> Driver:
-    driver = Driver()
-    driver.join()
-    return driver
-
-
 # The way through.
 
 
