@@ -3,6 +3,7 @@
 import random
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import TypeVar
 
 from groupsdk.assignment import (
@@ -23,6 +24,7 @@ _MEMBERS = ("a", "b", "B", "c", "consumer-1", "consumer-10", "consumer-2", "\U00
 _RACKS = ("r1", "r2", "r3")
 _HOSTILE = 0.3
 _FEW = 3
+_REDUCTIONS = 400
 
 V = TypeVar("V")
 
@@ -159,6 +161,20 @@ def after_assignment(
         owned_partitions={topic: tuple(each) for topic, each in share.partitions.items()},
         generation_id=generation_id,
     )
+
+
+def shrunk(case: Case, failure: str, failure_of: Callable[[Case], str | None]) -> tuple[Case, str]:
+    """Shrink a group while it still fails in the same way, which is what stands before a failure's first colon."""
+    left, is_reduced = _REDUCTIONS, True
+    while is_reduced:
+        is_reduced = False
+        for less in islice(smaller(case), left):
+            left -= 1
+            again = failure_of(less)
+            if again is not None and again.partition(":")[0] == failure.partition(":")[0]:
+                case, failure, is_reduced = less, again, True
+                break
+    return case, failure
 
 
 def smaller(case: Case) -> Iterator[Case]:

@@ -23,7 +23,7 @@ from groupsdk.assignment.check.cases import (
     after_assignment,
     fresh_case,
     later_case,
-    smaller,
+    shrunk,
 )
 from groupsdk.assignment.check.clock import LATER_S, package_of, shifted_clock
 from groupsdk.assignment.check.hashes import with_other_hashes
@@ -43,7 +43,6 @@ if TYPE_CHECKING:
 
 _ROUNDS = 10
 _EVERY = 5
-_REDUCTIONS = 400
 _ELSEWHERE = 40
 """So many groups are also assigned in a process with other hashes."""
 
@@ -236,7 +235,7 @@ class _Check:
         failure = self._failure(case)
         if failure is None:
             return
-        case, failure = self._reduced(case, failure)
+        case, failure = shrunk(case, failure, self._failure)
         raise AssignorCheckError(
             f"assignor {self._name} {failure}\n\nOn this group:\n{case.written()}"
         )
@@ -268,20 +267,6 @@ class _Check:
                     f"assignor {self._name} is not hash-free: it gives {here}\n"
                     f"in a process with other hashes {there}\n\nOn this group:\n{case.written()}"
                 )
-
-    def _reduced(self, case: Case, failure: str) -> tuple[Case, str]:
-        """Shrink a case while it still fails in the same way."""
-        left = _REDUCTIONS
-        is_reduced = True
-        while is_reduced:
-            is_reduced = False
-            for less in islice(smaller(case), left):
-                left -= 1
-                again = self._failure(less)
-                if again is not None and _kind(again) == _kind(failure):
-                    case, failure, is_reduced = less, again, True
-                    break
-        return case, failure
 
     def _failure(self, case: Case) -> str | None:
         try:
@@ -396,7 +381,3 @@ def _written(plan: GroupAssignment) -> Written:
         )
         for member_id, share in plan.items()
     }
-
-
-def _kind(failure: str) -> str:
-    return failure.partition(":")[0]

@@ -4,12 +4,11 @@ import inspect
 import random
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 from uuid import NAMESPACE_OID, UUID, uuid5
 
 from groupsdk.assignment import Cluster, Subscription
-from groupsdk.assignment.check.cases import LARGE, SMALL, Case, Scale, fresh_case, smaller
+from groupsdk.assignment.check.cases import LARGE, SMALL, Case, Scale, fresh_case, shrunk
 from groupsdk.assignment.check.clock import LATER_S, package_of, shifted_clock
 from groupsdk.assignment.check.steps import StepLimit, TooManySteps, growth_problem
 
@@ -19,7 +18,6 @@ if TYPE_CHECKING:
 
 
 _EVERY: Final = 5
-_REDUCTIONS: Final = 400
 
 MakeServerAssignor = Callable[[], "ServerAssignor"]
 Shares = dict[str, dict[str, tuple[int, ...]]]
@@ -95,18 +93,7 @@ class ServerCheck:
     def failure_of(self, case: Case) -> tuple[Case, str] | None:
         """Return the smallest failing group found and the property that it breaks; None if all hold."""
         failure = self._failure(case)
-        if failure is None:
-            return None
-        left, is_reduced = _REDUCTIONS, True
-        while is_reduced:
-            is_reduced = False
-            for less in islice(smaller(case), left):
-                left -= 1
-                again = self._failure(less)
-                if again is not None and again.partition(":")[0] == failure.partition(":")[0]:
-                    case, failure, is_reduced = less, again, True
-                    break
-        return case, failure
+        return None if failure is None else shrunk(case, failure, self._failure)
 
     def _failure(self, case: Case) -> str | None:
         from groupsdk.broker.coordinator.consumer.assignors import AssignorError, checked
