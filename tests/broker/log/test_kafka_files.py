@@ -21,7 +21,7 @@ from tests.support.missing import lacking
 
 
 RELEASE = "4.1.0"
-SAMPLE = Path(__file__).parents[2] / "wire/coordinator_records/sample"
+SAMPLE = Path(__file__).parents[2] / "history/data"
 _TIMEOUT_S = 120
 _BATCH_LINE = re.compile(r"baseOffset: (\d+) lastOffset: (\d+) count: (\d+) .*position: (\d+) .*")
 

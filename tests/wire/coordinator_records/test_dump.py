@@ -29,7 +29,7 @@ from groupsdk.wire.records.record import Record, build_batch, build_pairs, read_
 from tests.wire.coordinator_records.record_cases import RELEASE, cases
 
 
-SAMPLE = Path(__file__).parent / "sample"
+SAMPLE = Path(__file__).parents[2] / "history/data"
 SEGMENTS = sorted((SAMPLE / "segments").glob("*/*.log"))
 PARTITIONS = sorted({path.parent.name for path in SEGMENTS})
 
