@@ -108,28 +108,28 @@ TESTED_ELSEWHERE: dict[str, tuple[str, str]] = {
 # The most lines of Python that each part of the library may have, and the tests: what a reader has to hold.
 # A part that needs more raises its number in a commit that says why.
 BUDGETS: dict[tuple[str, ...], int] = {
-    ("groupsdk/*.py", "groupsdk/settings", "groupsdk/assignment/*.py"): 4_620,
-    ("groupsdk/wire",): 10_680,
-    ("groupsdk/member",): 5_490,
-    ("groupsdk/drivers",): 5_580,
-    ("groupsdk/consumer",): 5_985,
-    ("groupsdk/connect",): 10_670,
-    ("assignors", "groupsdk/assignment/check"): 8_780,
-    ("groupsdk/broker",): 28_180,
+    ("groupsdk/*.py", "groupsdk/settings", "groupsdk/assignment/*.py"): 4_605,
+    ("groupsdk/wire",): 10_595,
+    ("groupsdk/member",): 5_485,
+    ("groupsdk/drivers",): 5_575,
+    ("groupsdk/consumer",): 5_980,
+    ("groupsdk/connect",): 10_665,
+    ("assignors", "groupsdk/assignment/check"): 8_765,
+    ("groupsdk/broker",): 28_115,
     # objectives, standstills and the groups' state at the end of the log; a lakehouse, by both engines, with the log itself
-    ("groupsdk/history",): 18_420,
+    ("groupsdk/history",): 18_410,
     (
         "groupsdk/admin",
         "groupsdk/cli",
         "groupsdk/web",
         "groupsdk/telemetry",
         "groupsdk/http",
-    ): 12_610,
-    ("groupsdk/testing",): 4_860,
+    ): 12_600,
+    ("groupsdk/testing",): 4_855,
     ("groupsdk/election",): 440,
-    ("groupsdk/shards",): 5_250,
+    ("groupsdk/shards",): 5_210,
     ("groupsdk/verdict",): 2_630,
-    ("tests",): 151_950,
+    ("tests",): 151_870,
 }
 MAX_MODULES = 596
 LONG_MODULE = 800
