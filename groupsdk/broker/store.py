@@ -3,6 +3,7 @@
 import logging
 import os
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol
 
@@ -120,37 +121,34 @@ class SqliteStore:
             raise self._explained(error) from error
 
     def write(self, changes: Iterable[Change]) -> None:
-        try:
-            self._base.execute("BEGIN IMMEDIATE")
-            try:
-                for kind, key, value in changes:
-                    self._put(kind, key, value)
-                self._base.execute("COMMIT")
-            except BaseException:
-                self._roll_back()
-                raise
-        except self._failure as error:
-            raise self._unwritten(error) from error
+        with self._transaction():
+            for kind, key, value in changes:
+                self._put(kind, key, value)
 
     def replace(self, kind: str, key: str, old: Any, new: Any) -> bool:
         import json
 
+        with self._transaction():
+            row = self._base.execute(
+                "SELECT value FROM fact WHERE kind = ? AND key = ?", (kind, key)
+            ).fetchone()
+            held: bool = (None if row is None else json.loads(row[0])) == old
+            if held:
+                self._put(kind, key, new)
+        return held
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
         try:
             self._base.execute("BEGIN IMMEDIATE")
             try:
-                row = self._base.execute(
-                    "SELECT value FROM fact WHERE kind = ? AND key = ?", (kind, key)
-                ).fetchone()
-                held: bool = (None if row is None else json.loads(row[0])) == old
-                if held:
-                    self._put(kind, key, new)
+                yield
                 self._base.execute("COMMIT")
             except BaseException:
                 self._roll_back()
                 raise
         except self._failure as error:
             raise self._unwritten(error) from error
-        return held
 
     def _roll_back(self) -> None:
         # SQLite has done so itself where the disk is full or fails

@@ -14,6 +14,15 @@ from groupsdk.errors import ConfigError
 
 logger = logging.getLogger(__name__)
 
+_READ_BEFORE: Final = frozenset(
+    {
+        "listeners",
+        "rest.advertised.host.name",
+        "rest.advertised.port",
+        "rest.advertised.listener",
+    }
+)
+"""Those that say where the command answers to HTTP."""
 _MEANINGLESS: Final = frozenset(
     {
         "client.dns.lookup",
@@ -38,22 +47,10 @@ _MEANINGLESS: Final = frozenset(
         "response.http.headers.config",
         "access.control.allow.origin",
         "access.control.allow.methods",
-        "listeners",
-        "rest.advertised.host.name",
-        "rest.advertised.port",
-        "rest.advertised.listener",
+        *_READ_BEFORE,
     }
 )
 """Keys of Connect's without a meaning for a worker here; the command reads those of its listeners before."""
-_READ_BEFORE: Final = frozenset(
-    {
-        "listeners",
-        "rest.advertised.host.name",
-        "rest.advertised.port",
-        "rest.advertised.listener",
-    }
-)
-"""Those that say where the command answers to HTTP."""
 _PREFIXES: Final = (
     "key.converter",
     "value.converter",

@@ -1,7 +1,7 @@
 """Handle the APIs that describe, list and change the settings of topics, brokers and groups."""
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Final
 
@@ -285,13 +285,8 @@ def alter_configs(call: Call, request: AlterConfigsRequest) -> Steps:
 
     Requires "alter_configs" on the topic, the group, or, for a broker, the cluster.
     """
-    responses = []
-    pace = Pace()
-    for resource in request.resources:
-        if pace.due(CHANGE_COSTS):
-            yield
-        responses.append(_altered(call, resource, request.validate_only))
-    return AlterConfigsResponse(responses=tuple(responses))
+    responses = yield from _altered_in_steps(call, request)
+    return AlterConfigsResponse(responses=responses)
 
 
 def incremental_alter_configs(call: Call, request: IncrementalAlterConfigsRequest) -> Steps:
@@ -299,13 +294,20 @@ def incremental_alter_configs(call: Call, request: IncrementalAlterConfigsReques
 
     Each resource has its own error. Requires "alter_configs" on the topic, the group, or, for a broker, the cluster.
     """
+    responses = yield from _altered_in_steps(call, request)
+    return IncrementalAlterConfigsResponse(responses=responses)
+
+
+def _altered_in_steps(
+    call: Call, request: AlterConfigsRequest | IncrementalAlterConfigsRequest
+) -> Generator[None, None, tuple[AlterConfigsResourceResponse, ...]]:
     responses = []
     pace = Pace()
     for resource in request.resources:
         if pace.due(CHANGE_COSTS):
             yield
         responses.append(_altered(call, resource, request.validate_only))
-    return IncrementalAlterConfigsResponse(responses=tuple(responses))
+    return tuple(responses)
 
 
 def _altered(
