@@ -25,6 +25,8 @@ BUCKET_BYTES: Final = 32 * 1024 * 1024
 """How much of a log goes into one bucket."""
 HELD_BYTES: Final = 64 * 1024 * 1024
 """Up to so many bytes of a bucket are held at once, before they are compressed; of more, one piece after the other."""
+PIECES: Final = 4
+"""A group that does not fit is read in pieces of this part of `HELD_BYTES`: to sort one takes three times its size."""
 BATCH_ROWS: Final = 20_000
 
 _MODERN: Final = pa.array([kind.to_bytes(2, "big") for kind in sorted(PROTOCOL_BY_RECORD_TYPE)])
@@ -147,7 +149,8 @@ def _in_pieces(
     for each in pc.value_counts(names).to_pylist():
         group, rows = each["values"], each["counts"]
         if rows > limit and group:
-            yield from _of_group(tables, files, group, keys.filter(pc.equal(names, group)), limit)
+            places = keys.select(["src_partition", "src_offset"]).filter(pc.equal(names, group))
+            yield from _of_group(tables, files, group, places, max(1, limit // PIECES))
             continue
         if band and held + rows > limit:
             yield _in_order(tables.read(RECORDS, groups=band, files=files))
@@ -160,12 +163,10 @@ def _in_pieces(
 
 
 def _of_group(
-    tables: StageTables, files: Sequence[str], group: str, keys: Any, limit: int
+    tables: StageTables, files: Sequence[str], group: str, places: Any, limit: int
 ) -> Iterator[Any]:
     """Read the rows of one group in order, about the given number at a time."""
-    places = keys.select(["src_partition", "src_offset"]).sort_by(
-        [("src_partition", "ascending"), ("src_offset", "ascending")]
-    )
+    places = places.sort_by([("src_partition", "ascending"), ("src_offset", "ascending")])
     partitions, offsets = (column.to_numpy() for column in places.columns)
     start = 0
     while start < len(offsets):
