@@ -70,6 +70,19 @@ def pytest_configure(config: pytest.Config) -> None:
     )  # there is no way to take it back; with the session it has no test to refuse
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Run all tests of Spark in one worker: another session costs more than most of them."""
+    from xdist.scheduler import LoadFileScheduling  # type: ignore[import-untyped]
+
+    class Scheduling(LoadFileScheduling):  # type: ignore[misc]
+        def _split_scope(self, nodeid: str) -> str:
+            scope: str = super()._split_scope(nodeid)
+            return "tests/spark" if scope.startswith("tests/spark/") else scope
+
+    return Scheduling(config, log) if config.getoption("dist") == "loadfile" else None
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> object | None:
     """Run a test that is a coroutine on an event loop of its own."""

@@ -110,6 +110,7 @@ def test_fault_that_is_planted_in_a_scaled_object_or_compose_file_is_found() -> 
 
 
 @pytest.mark.go
+@pytest.mark.slow  # it is compiled first
 def test_kubeconform_accepts_the_manifests_and_finds_a_planted_fault(tmp_path: Path) -> None:
     program = installed_go("github.com/yannh/kubeconform/cmd/kubeconform", KUBECONFORM, tmp_path)
     for name, schema in schemas().items():

@@ -209,7 +209,7 @@ def test_failure_under_a_cluster_tells_what_the_brokers_know_and_do(
     eventually(lambda: all(part in note for note in notes() for part in parts))
 
 
-@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize("protocol", [pytest.param("classic", marks=pytest.mark.slow), "consumer"])
 def test_all_brokers_restarted_again_and_again_cost_a_consumer_no_record(
     cluster: LocalKafka, group_id: str, protocol: str
 ) -> None:

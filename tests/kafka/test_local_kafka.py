@@ -187,7 +187,7 @@ def test_temporary_directory_is_removed(own_kafka: StartKafka) -> None:
 @pytest.mark.parametrize(
     "version",
     [
-        "4.1.0",
+        pytest.param("4.1.0", marks=pytest.mark.slow),
         # its command line tools are not on Maven Central
         "4.4.0",
     ],

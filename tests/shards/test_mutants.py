@@ -14,6 +14,7 @@ from groupsdk.testing.simulation.world import InvariantError
 from groupsdk.wire.shards.protocol import MemberState
 from tests.shards.simulated import random_run, rolling_restart
 from tests.shards.world import ShardMember, ShardWorld
+from tests.simulation.checks import with_long
 
 
 SEEDS = 400
@@ -168,7 +169,11 @@ HAND_OVER_MUTANTS: tuple[Mutant, ...] = (
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("mutant", HAND_OVER_MUTANTS, ids=lambda mutant: mutant.__name__)
+@pytest.mark.parametrize(
+    "mutant",
+    with_long(HAND_OVER_MUTANTS, has_no_other_wait_for_its_release),
+    ids=lambda mutant: mutant.__name__,
+)
 def test_a_slower_hand_over_is_noticed(monkeypatch: pytest.MonkeyPatch, mutant: Mutant) -> None:
     mutant(monkeypatch)
     for seed in range(24):

@@ -36,7 +36,14 @@ from groupsdk.testing.simulation.consumer_member import ConsumerMember, Consumer
 from groupsdk.testing.simulation.consumer_world import TOPICS
 from groupsdk.testing.simulation.member_process import CallerBehavior
 from groupsdk.types import GroupMembershipOperation
-from tests.simulation.checks import NOTICED, check_noticed, check_runs, chunks, play_consumer_groups
+from tests.simulation.checks import (
+    NOTICED,
+    check_noticed,
+    check_runs,
+    chunks,
+    play_consumer_groups,
+    with_long,
+)
 from tests.simulation.watched_consumers import ConsumerSimulation, random_consumer_run
 
 
@@ -346,7 +353,9 @@ OF_EXPRESSIONS: list[Mutant] = [resolves_expressions_once, resolves_expressions_
 
 
 @pytest.mark.timeout(180)
-@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.__name__)
+@pytest.mark.parametrize(
+    "mutant", with_long(MUTANTS, takes_every_epoch), ids=lambda mutant: mutant.__name__
+)
 def test_consumer_group_mutant_is_noticed_by_the_simulation(
     mutant: Mutant, monkeypatch: Patch
 ) -> None:
@@ -362,7 +371,11 @@ def test_runs_with_a_migration_policy_notice(mutant: Mutant, monkeypatch: Patch)
 
 
 @pytest.mark.timeout(180)
-@pytest.mark.parametrize("mutant", OF_EXPRESSIONS, ids=lambda mutant: mutant.__name__)
+@pytest.mark.parametrize(
+    "mutant",
+    with_long(OF_EXPRESSIONS, resolves_expressions_once),
+    ids=lambda mutant: mutant.__name__,
+)
 def test_runs_with_expressions_notice(mutant: Mutant, monkeypatch: Patch) -> None:
     mutant(monkeypatch)
     check_noticed(play_consumer_groups, RUNS_WITH_PATTERNS, NOTICED[:2])

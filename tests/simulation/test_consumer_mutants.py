@@ -34,7 +34,7 @@ from groupsdk.testing.simulation.consumer_member import ConsumerSetup, SpokenPro
 from groupsdk.testing.simulation.member_process import CallerBehavior
 from groupsdk.testing.simulation.runs import Tally
 from groupsdk.testing.simulation.world import InvariantError
-from tests.simulation.checks import NOTICED, check_noticed
+from tests.simulation.checks import NOTICED, check_noticed, with_long
 from tests.simulation.watched_consumers import ConsumerSimulation, random_consumer_run
 
 
@@ -251,7 +251,20 @@ MUTANTS: list[Mutant] = [
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.__name__)
+@pytest.mark.parametrize(
+    "mutant",
+    with_long(
+        MUTANTS,
+        gives_up_when_its_group_is_gone,
+        knows_no_revocation_of_what_was_just_handed_over,
+        counts_validity_from_the_answer,
+        keeps_its_partitions_after_being_fenced,
+        asks_for_names_once,
+        forgets_nothing_that_may_be_lost,
+        ignores_that_the_subscription_changed,
+    ),
+    ids=lambda mutant: mutant.__name__,
+)
 def test_consumer_mutant_is_noticed_by_the_simulation(mutant: Mutant, monkeypatch: Patch) -> None:
     mutant(monkeypatch)
     check_noticed(_play, range(SEEDS), NOTICED)

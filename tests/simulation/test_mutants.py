@@ -20,7 +20,7 @@ from groupsdk.member.possession import Possession
 from groupsdk.member.requests import InFlightRequests
 from groupsdk.member.state import MemberState
 from groupsdk.member.view import MemberView
-from tests.simulation.checks import NOTICED, check_noticed, play
+from tests.simulation.checks import NOTICED, check_noticed, play, with_long
 
 
 SEEDS = 2_500
@@ -205,7 +205,11 @@ MUTANTS: list[Mutant] = [
 
 
 @pytest.mark.timeout(180)
-@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.__name__)
+@pytest.mark.parametrize(
+    "mutant",
+    with_long(MUTANTS, counts_validity_from_the_answer),
+    ids=lambda mutant: mutant.__name__,
+)
 def test_member_mutant_is_noticed_by_the_simulation(mutant: Mutant, monkeypatch: Patch) -> None:
     mutant(monkeypatch)
     check_noticed(play, range(SEEDS), NOTICED[:3])

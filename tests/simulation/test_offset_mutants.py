@@ -19,7 +19,7 @@ from groupsdk.consumer.commits import Committer
 from groupsdk.error_code import ErrorCode
 from groupsdk.member.consumer.membership import ConsumerMembership
 from groupsdk.wire.messages.transactions import TxnOffsetCommitRequest
-from tests.simulation.checks import check_noticed, play_consumer_groups
+from tests.simulation.checks import check_noticed, play_consumer_groups, with_long
 from tests.simulation.watched_consumers import random_consumer_run
 
 
@@ -202,7 +202,11 @@ def test_runs_with_transactions_notice(mutant: Mutant, monkeypatch: Patch) -> No
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("mutant", OF_SEVERAL_GROUPS, ids=lambda mutant: mutant.__name__)
+@pytest.mark.parametrize(
+    "mutant",
+    with_long(OF_SEVERAL_GROUPS, forgets_all_groups_with_one),
+    ids=lambda mutant: mutant.__name__,
+)
 def test_runs_with_several_groups_notice(mutant: Mutant, monkeypatch: Patch) -> None:
     mutant(monkeypatch)
     check_noticed(partial(play_consumer_groups, extended=True), WITH_SEVERAL_GROUPS)
