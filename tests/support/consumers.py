@@ -266,11 +266,13 @@ class OwnerWitness(OnThread):
         self._driven = driven
         self.looks = 0
         self.shared: list[str] = []
+        self.told: list[str] = []
+        """What had happened to the two until they shared a partition for the first time."""
 
     def check(self) -> None:
         """Fail if two would have acted on a partition at a time."""
         assert self.looks, "the witness never looked"
-        assert not self.shared, self.shared
+        assert not self.shared, "\n".join([*self.shared[:9], *self.told])
 
     @override
     def _run(self) -> None:
@@ -283,10 +285,17 @@ class OwnerWitness(OnThread):
         before, between, after = _sight(one), _sight(other), _sight(one)
         both = before[0] & between[0] & after[0]
         if both and before[1] == after[1]:
+            if not self.shared:
+                self.told = [_history(each) for each in (one, other)]
             self.shared.append(
-                f"{sorted(both)}: {one.consumer.member_id()} in {after[1]}, and {other.consumer.member_id()} in"
-                f" {between[1]}"
+                f"{SystemClock().now_ms()}: {one.consumer.member_id()} has {sorted(after[0])} in {after[1]}, and"
+                f" {other.consumer.member_id()} has {sorted(between[0])} in {between[1]}"
             )
+
+
+def _history(driven: DrivenConsumer) -> str:
+    events = map(repr, driven.consumer.events())
+    return f"{driven.consumer.snapshot()}\n  told {driven.told}\n  " + "\n  ".join(events)
 
 
 def _sight(driven: DrivenConsumer) -> Sight:
