@@ -151,10 +151,20 @@ class Transcript:
         resource = api.ConfigResource(group, f"{self.name}-g", incremental_configs=[entry])
         self.ask(f"{key}={value}", self.admin.incremental_alter_configs([resource])[resource])
 
-    def settings(self, moment: str) -> None:
-        """Asks for the settings of the group."""
+    def settings(self, moment: str, session_timeout_ms: str) -> None:
+        """Asks for the settings of the group, once they have this session timeout: Kafka's broker answers before it follows."""
         resource = api.ConfigResource(api.ResourceType.GROUP, f"{self.name}-g")
-        self.ask(f"{moment}, settings", self.admin.describe_configs([resource])[resource])
+
+        def told() -> "Future[Any]":
+            answers: dict[Any, Future[Any]] = self.admin.describe_configs([resource])
+            return answers[resource]
+
+        def followed() -> bool:
+            found: str = told().result(60)["consumer.session.timeout.ms"].value
+            return found == session_timeout_ms
+
+        eventually(followed, lambda: "not followed")
+        self.ask(f"{moment}, settings", told())
 
     def run(self) -> list[str]:
         """Goes through all states of a group."""
@@ -187,14 +197,14 @@ class Transcript:
             self.offsets("two members", [TopicPartition(topic, 0)])
             self.alter("two members", TopicPartition(topic, 0, 1))
             self.ask("deleted", self.admin.delete_consumer_groups([group_id])[group_id])
-            self.settings("the broker's")
+            self.settings("the broker's", "45000")
             for value in ("50000", "1", "999999", "many"):
                 for key in ("consumer.session.timeout.ms", "consumer.heartbeat.interval.ms"):
                     self.change(key, value)
             self.change("no.such", "1")
-            self.settings("its own")
+            self.settings("its own", "50000")
             self.change("consumer.session.timeout.ms", None)
-            self.settings("the broker's again")
+            self.settings("the broker's again", "45000")
         self.list_groups("empty")
         self.describe("empty")
         gone, nowhere = TopicPartition(topic, 9, 1), TopicPartition(f"{self.name}-nowhere", 0, 1)
