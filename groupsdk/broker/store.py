@@ -3,7 +3,7 @@
 import logging
 import os
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol
 
@@ -93,8 +93,11 @@ class SqliteStore:
             raise StoreError(f"{path}: {error.strerror or error}") from error
         try:
             self._base = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
-            self._base.execute("PRAGMA synchronous = FULL")
-            self._prepare(self._base)
+            with ExitStack() as unless_ready:
+                unless_ready.callback(self._base.close)
+                self._base.execute("PRAGMA synchronous = FULL")
+                self._prepare(self._base)
+                unless_ready.pop_all()
         except sqlite3.Error as error:
             raise self._explained(error) from error
 

@@ -2,6 +2,7 @@
 
 import sqlite3
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -93,13 +94,25 @@ def test_a_file_that_is_no_store_is_named(tmp_path: Path) -> None:
         SqliteStore(path)
 
 
+def open_files(folder: Path) -> list[Path]:
+    """Return the files in a folder that this process has open, as Linux tells them."""
+    found: list[Path] = []
+    for each in Path("/proc/self/fd").iterdir():
+        with suppress(FileNotFoundError):  # the one of this listing
+            found.append(each.readlink())
+    return [each for each in found if each.parent == folder]
+
+
 def test_a_newer_format_is_left_alone(tmp_path: Path) -> None:
     base = sqlite3.connect(tmp_path / "s")
     base.execute("PRAGMA user_version = 9")
     base.commit()
     base.close()
-    with pytest.raises(StoreError, match="format 9"):
+    with pytest.raises(StoreError, match="format 9") as refused:
         SqliteStore(tmp_path / "s")
+    # not by the garbage collector, which cannot come while somebody looks at the error
+    assert refused.value.__traceback__ is not None
+    assert not open_files(tmp_path)
 
 
 def test_a_full_disk_is_told_and_the_store_goes_on(tmp_path: Path) -> None:
