@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from typing_extensions import override
 
 from groupsdk.assignment.subscriptions import decode_assignment
 from groupsdk.broker.coordinator.group_status import ConsumerGroupState
@@ -15,7 +16,7 @@ from groupsdk.drivers.threads.member import GroupMember
 from groupsdk.member.actions import CompleteJoin
 from groupsdk.member.consumer.heartbeat_fields import HeartbeatSubscription
 from groupsdk.settings.config import ConsumerMemberConfig
-from groupsdk.types import GroupMembers
+from tests.drivers.threads.owning import Callbacks
 from tests.support.workers import eventually
 
 
@@ -27,32 +28,17 @@ QUICK: dict[str, Any] = {
 SECONDS = 60.0
 
 
-class Callbacks:
-    """Takes up whatever it is handed, and remembers it."""
-
-    protocol_type = "consumer"
-
+class TopicsTaken(Callbacks):
     def __init__(self, *topics: str) -> None:
-        self.topics = topics
+        super().__init__(*topics)
         self.taken: list[set[str]] = []
         """The topics of each assignment that was taken up."""
 
-    def metadata(self) -> Any:
-        return HeartbeatSubscription(frozenset(self.topics)).protocols()
-
-    def on_join_prepare(self, generation: int, member_id: str) -> None: ...
-
-    def perform_assignment(
-        self, leader_id: str, protocol: str, members: GroupMembers
-    ) -> dict[str, bytes]:
-        raise AssertionError("the broker assigns")
-
+    @override
     def on_join_complete(
         self, generation: int, member_id: str, protocol: str, assignment: bytes
     ) -> None:
         self.taken.append({topic for topic, _ in decode_assignment(assignment)})
-
-    def on_leave_prepare(self) -> None: ...
 
 
 @pytest.fixture(scope="module")
@@ -97,12 +83,12 @@ def test_threads_take_nothing_up_that_waited_and_is_not_subscribed_to_any_more(
     broker: EmbeddedBroker, group_id: str, topics: tuple[str, str], heartbeat: str
 ) -> None:
     kept, dropped = topics
-    callbacks = Callbacks(kept, dropped)
+    callbacks = TopicsTaken(kept, dropped)
     with GroupMember(callbacks, config(broker, group_id, heartbeat=heartbeat)) as member:
         assert member.ensure_active_group(SECONDS)
         broker.create_topic(dropped, 2)
         eventually(lambda: waits(member), timeout_s=SECONDS)
-        callbacks.topics = (kept,)
+        callbacks.subscription = HeartbeatSubscription(frozenset({kept}))
         member.request_rejoin("the subscription has changed")
 
         def over() -> bool:
@@ -119,12 +105,12 @@ async def test_asyncio_takes_nothing_up_that_waited_and_is_not_subscribed_to_any
     broker: EmbeddedBroker, group_id: str, topics: tuple[str, str]
 ) -> None:
     kept, dropped = topics
-    callbacks = Callbacks(kept, dropped)
+    callbacks = TopicsTaken(kept, dropped)
     async with AsyncGroupMember(callbacks, config(broker, group_id)) as member:
         assert await member.ensure_active_group(SECONDS)
         broker.create_topic(dropped, 2)
         await until(lambda: waits(member))
-        callbacks.topics = (kept,)
+        callbacks.subscription = HeartbeatSubscription(frozenset({kept}))
         member.request_rejoin("the subscription has changed")
         await until(lambda: settled(broker, group_id, kept), member)
         assert await member.ensure_active_group(SECONDS)

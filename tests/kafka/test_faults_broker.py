@@ -18,6 +18,7 @@ from tests.kafka.driven_groups import (
     driven_group,
 )
 from tests.support.brokers import QUICK_RESTART, running_again, telling_of_brokers
+from tests.support.cases import with_long
 from tests.support.consumers import PACED_BY_TESTS, PROTOCOLS
 from tests.support.workers import Gate, await_stable, eventually
 
@@ -211,7 +212,7 @@ def test_failure_under_a_cluster_tells_what_the_brokers_know_and_do(
     eventually(lambda: all(part in note for note in notes() for part in parts))
 
 
-@pytest.mark.parametrize("protocol", [pytest.param("classic", marks=pytest.mark.slow), "consumer"])
+@pytest.mark.parametrize("protocol", with_long(PROTOCOLS, "classic"))
 def test_all_brokers_restarted_again_and_again_cost_a_consumer_no_record(
     cluster: LocalKafka, group_id: str, protocol: str
 ) -> None:

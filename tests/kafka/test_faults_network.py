@@ -311,5 +311,4 @@ def test_hostile_answer_does_not_end_the_member(
         group.check_contract(driven)
         # Whatever the caller is told about it is an error of the library's own.
         assert not [error for error in driven.errors if isinstance(error, NetworkError)]
-        # two requests that waited for answers on the connection fail with the same words
-        assert len({str(error) for error in driven.errors}) <= 1, driven.errors
+        assert len(driven.errors) <= 1, driven.errors

@@ -22,6 +22,7 @@ from confluent_kafka.cimpl import NewTopic
 
 from groupsdk.testing import BrokerStartError, LocalKafka, LocalKafkaError
 from groupsdk.testing.probe import Probe
+from tests.support.cases import with_long
 from tests.support.workers import eventually
 
 
@@ -185,12 +186,9 @@ def test_temporary_directory_is_removed(own_kafka: StartKafka) -> None:
 # The first time it fetches another Kafka.
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize(
+    # the command line tools of the second are not on Maven Central
     "version",
-    [
-        pytest.param("4.1.0", marks=pytest.mark.slow),
-        # its command line tools are not on Maven Central
-        "4.4.0",
-    ],
+    with_long(["4.1.0", "4.4.0"], "4.1.0"),
 )
 def test_local_kafka_of_another_version_answers(own_kafka: StartKafka, version: str) -> None:
     kafka = own_kafka(version=version)

@@ -14,7 +14,7 @@ from groupsdk.testing.simulation.world import InvariantError
 from groupsdk.wire.shards.protocol import MemberState
 from tests.shards.simulated import random_run, rolling_restart
 from tests.shards.world import ShardMember, ShardWorld
-from tests.simulation.checks import with_long
+from tests.support.cases import with_long
 
 
 SEEDS = 400

@@ -17,6 +17,7 @@ from groupsdk.testing.simulation.member_process import CallerBehavior
 from groupsdk.types import GroupMembershipOperation
 from tests.shards.simulated import random_run, rolling_restart
 from tests.shards.world import ShardMember, ShardWorld
+from tests.support.cases import with_long
 
 
 CHUNK = 20
@@ -31,7 +32,7 @@ def _quiet() -> Iterator[None]:
     logging.disable(logging.NOTSET)
 
 
-@pytest.mark.parametrize("first", range(0, 100, CHUNK))
+@pytest.mark.parametrize("first", with_long(range(0, 200, CHUNK), *range(100, 200, CHUNK)))
 def test_faults(first: int) -> None:
     for seed in range(first, first + CHUNK):
         random_run(seed)
@@ -130,7 +131,7 @@ def test_worker_that_was_expelled_ends_without_waiting_for_its_standbys() -> Non
     assert [*islice(hanging.part.stand_down(), 1)] == []
 
 
-@pytest.mark.parametrize("first", range(0, 12, 6))
+@pytest.mark.parametrize("first", with_long(range(0, 24, 6), 12, 18))
 def test_rolling_restart_leaves_no_shard_without_an_owner_for_longer_than_its_release(
     first: int,
 ) -> None:

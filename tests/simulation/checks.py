@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from typing import Any, TypeVar
 
 import pytest
 
@@ -13,7 +12,6 @@ from tests.simulation.watched_consumers import random_consumer_run
 from tests.simulation.watched_tasks import random_run
 
 
-T = TypeVar("T")
 Play = Callable[[Sequence[int], Tally], Iterator[AssertionError]]
 """Play these seeds, and yield what they violate."""
 
@@ -37,11 +35,6 @@ def play_consumer_groups(
 def chunks(first: int, count: int, size: int) -> range:
     """Return the first seed of each chunk."""
     return range(first, first + count, size)
-
-
-def with_long(mutants: Sequence[T], *long: T) -> list[Any]:
-    """Return the parameters of a test over mutants, of which `long` are noticed late: they are part of `make test-full`."""
-    return [pytest.param(each, marks=[pytest.mark.slow] * (each in long)) for each in mutants]
 
 
 def check_runs(play: Play, first: int, size: int) -> None:

@@ -42,9 +42,9 @@ from tests.simulation.checks import (
     check_runs,
     chunks,
     play_consumer_groups,
-    with_long,
 )
 from tests.simulation.watched_consumers import ConsumerSimulation, random_consumer_run
+from tests.support.cases import with_long
 
 
 CHUNK = 50

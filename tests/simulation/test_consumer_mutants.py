@@ -34,8 +34,9 @@ from groupsdk.testing.simulation.consumer_member import ConsumerSetup, SpokenPro
 from groupsdk.testing.simulation.member_process import CallerBehavior
 from groupsdk.testing.simulation.runs import Tally
 from groupsdk.testing.simulation.world import InvariantError
-from tests.simulation.checks import NOTICED, check_noticed, with_long
+from tests.simulation.checks import NOTICED, check_noticed
 from tests.simulation.watched_consumers import ConsumerSimulation, random_consumer_run
+from tests.support.cases import with_long
 
 
 SEEDS = 400

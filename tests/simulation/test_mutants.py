@@ -20,7 +20,8 @@ from groupsdk.member.possession import Possession
 from groupsdk.member.requests import InFlightRequests
 from groupsdk.member.state import MemberState
 from groupsdk.member.view import MemberView
-from tests.simulation.checks import NOTICED, check_noticed, play, with_long
+from tests.simulation.checks import NOTICED, check_noticed, play
+from tests.support.cases import with_long
 
 
 SEEDS = 2_500

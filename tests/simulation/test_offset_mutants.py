@@ -19,8 +19,9 @@ from groupsdk.consumer.commits import Committer
 from groupsdk.error_code import ErrorCode
 from groupsdk.member.consumer.membership import ConsumerMembership
 from groupsdk.wire.messages.transactions import TxnOffsetCommitRequest
-from tests.simulation.checks import check_noticed, play_consumer_groups, with_long
+from tests.simulation.checks import check_noticed, play_consumer_groups
 from tests.simulation.watched_consumers import random_consumer_run
+from tests.support.cases import with_long
 
 
 SEEDS = 400

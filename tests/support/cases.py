@@ -4,7 +4,7 @@ import inspect
 from collections.abc import Callable, Iterable
 from functools import wraps
 from itertools import product
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import pytest
 
@@ -13,7 +13,13 @@ _MOST_FAILURES: Final = 10
 _AXES: Final = "axes of cases"
 _BODY: Final = "body of cases"
 
+T = TypeVar("T")
 Test = Callable[..., None]
+
+
+def with_long(values: Iterable[T], *long: T) -> list[Any]:
+    """Return values for `pytest.mark.parametrize`, of which `long` are slow: part of `make test-full` only."""
+    return [pytest.param(each, marks=[pytest.mark.slow] * (each in long)) for each in values]
 
 
 def each_case(names: str | tuple[str, ...], values: Iterable[Any]) -> Callable[[Test], Test]:

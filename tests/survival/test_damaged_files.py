@@ -19,6 +19,7 @@ from groupsdk.wire.messages.offsets import (
 from groupsdk.wire.records.batch import batches
 from groupsdk.wire.records.record import read_records
 from tests.broker.clients import Client, batch, produce
+from tests.support.cases import with_long
 from tests.survival.load import committed_offset, read_all
 from tests.survival.processes import BrokerProcess
 
@@ -62,7 +63,7 @@ def fetch_from(client: Client, offset: int) -> tuple[int, dict[int, bytes]]:
     return part.error_code, found
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", with_long(range(10), *range(5, 10)))
 @pytest.mark.parametrize("clean", [True, False])
 def test_a_flipped_bit_is_found_and_never_served(
     written: tuple[BrokerProcess, Path], seed: int, clean: bool

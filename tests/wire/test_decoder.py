@@ -95,7 +95,7 @@ def test_changed_bytes_give_a_message_or_a_decode_error(
 def _change_each_byte(declared: type[Message], version: int) -> None:
     data = encode(Filling().struct(declared, version), version)
     for at in range(len(data)):
-        for byte in {0, 127, 255, data[at] ^ 1}:
+        for byte in {0, 1, 127, 128, 255, data[at] ^ 1, (data[at] + 1) % 256}:
             decodes_or_fails(declared, version, data[:at] + bytes([byte]) + data[at + 1 :])
 
 

@@ -27,6 +27,7 @@ from groupsdk.assignment import (
 from groupsdk.assignment.check import AssignorCheckError, check_assignor
 from groupsdk.assignment.plan import Plan, find_problems
 from groupsdk.testing import check_assignor as check_for_tests
+from tests.support.cases import with_long
 
 
 class Good:
@@ -310,8 +311,9 @@ def failure(make: object, max_steps: int = 1_000_000) -> str:
 
 
 @pytest.mark.parametrize("name", known_assignors())
-def test_the_shipped_assignors_pass(name: str) -> None:
-    assert check_assignor(resolve(name), cases=40, seed=3) == 80
+@pytest.mark.parametrize("cases", with_long([40, 150], 150))
+def test_the_shipped_assignors_pass(name: str, cases: int) -> None:
+    assert check_assignor(resolve(name), cases=cases, seed=3) == 2 * cases
 
 
 def test_a_good_one_passes() -> None:
@@ -399,16 +401,23 @@ def test_all_kinds_of_sequences_are_valid() -> None:
     assert check_assignor(giving(tuple), cases=2) == 4
 
 
-def test_assignor_that_fails_only_in_large_groups_is_found() -> None:
-    limits: list[tuple[dict[str, object], int]] = [
-        ({"members_allowed": 30}, 31),
-        ({"topics_allowed": 10}, 1),
-        ({"partitions_allowed": 256}, 1),
-    ]
-    for attributes, members in limits:
-        text = failure(type("Limited", (WrongFrom,), attributes))
-        assert "is not valid: " in text, attributes
-        assert text.count("Subscription(") == members, attributes
+LIMITS: list[tuple[dict[str, object], int]] = [
+    ({"members_allowed": 30}, 31),
+    ({"topics_allowed": 10}, 1),
+    ({"partitions_allowed": 256}, 1),
+    ({"members_allowed": 8}, 9),
+    ({"partitions_allowed": 99}, 1),
+]
+
+
+@pytest.mark.parametrize("limit", with_long(LIMITS, *LIMITS[3:]))
+def test_assignor_that_fails_only_in_large_groups_is_found(
+    limit: tuple[dict[str, object], int],
+) -> None:
+    attributes, members = limit
+    text = failure(type("Limited", (WrongFrom,), attributes))
+    assert "is not valid: " in text
+    assert text.count("Subscription(") == members
 
 
 def test_a_partition_number_that_is_lost_is_found() -> None:
