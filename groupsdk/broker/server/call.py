@@ -232,7 +232,6 @@ def ask(
     runtime: "CoordinatorRuntime | ErrorCode",
     request: "Request[Any]",
     answer: "Callable[[Response], None]",
-    *,
     is_large: bool = False,
 ) -> None:
     """Submit a request to a coordinator, if there is one, and pass on its response or the error."""
@@ -245,7 +244,7 @@ def ask(
             call.client_id,
             connection.client_host,
             connection.principal,
-            is_large=is_large,
+            is_large,
         )
         return
     from groupsdk.broker.server.error_responses import refuse

@@ -272,16 +272,6 @@ class Connection(asyncio.Protocol):
         except GroupSdkError as error:
             self._unwritable(error)
             return
-        self._send(call, body)
-
-    def _unwritable(self, error: GroupSdkError) -> None:
-        node, peer = self.node.node_id, self.peer
-        logger.error("node %d: cannot encode the response to %s", node, peer, exc_info=error)
-        self.close("cannot encode a response")
-
-    def _send(self, call: Call, body: bytes) -> None:
-        if self._state is _CLOSED:
-            return
         size = len(body)
         head = _head(call, size)
         if size < _SMALL_ANSWER:
@@ -291,6 +281,11 @@ class Connection(asyncio.Protocol):
             if size >= _LARGE_ANSWER:
                 self._flush()
         self._sent()
+
+    def _unwritable(self, error: GroupSdkError) -> None:
+        node, peer = self.node.node_id, self.peer
+        logger.error("node %d: cannot encode the response to %s", node, peer, exc_info=error)
+        self.close("cannot encode a response")
 
     def _send_pieces(self, call: Call, pieces: Sequence[bytes]) -> None:
         """Send a response that may be so large that copying it takes long."""
@@ -508,13 +503,8 @@ class Connection(asyncio.Protocol):
             self.node.cluster.in_steps(later, message.group_id)
             return
         self._activity.short += 1
-        self._take_up(call, message)
-
-    def _take_up(self, call: Call, message: Any) -> None:
-        if self.node.faults.any:
-            self._meet_faults(call, message)
-        else:
-            self.run(call, message)
+        take_up = self._meet_faults if self.node.faults.any else self.run
+        take_up(call, message)
 
     def _meet_faults(self, call: Call, message: Any) -> None:
         """Pass a request on unless a scripted fault intercepts it."""
@@ -523,7 +513,7 @@ class Connection(asyncio.Protocol):
 
     def _take_up_later(self, call: Call, message: Any) -> None:
         if self._state is not _CLOSED and self.node.running:
-            self._take_up(call, message)
+            self._meet_faults(call, message)
 
     def _handle_raw(self, message: bytes) -> None:
         """Process a SASL message without a header, as clients send it after SaslHandshake version 0."""

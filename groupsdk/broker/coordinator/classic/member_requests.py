@@ -28,7 +28,8 @@ from groupsdk.wire.messages.groups import (
 logger = logging.getLogger(__name__)
 
 
-_PREPARING = GroupState.PREPARING_REBALANCE
+_PREPARING, _DEAD = GroupState.PREPARING_REBALANCE, GroupState.DEAD
+_NONE = ErrorCode.NONE
 _OK = heartbeat_answer(ErrorCode.NONE)
 _REBALANCE = heartbeat_answer(ErrorCode.REBALANCE_IN_PROGRESS)
 
@@ -46,7 +47,7 @@ class HeartbeatHandler:
         registry = self._registry
         group = registry.groups.get(request.group_id)
         error = _check(group, request)
-        if group is None or error is not ErrorCode.NONE:
+        if group is None or error is not _NONE:
             return Result((), (Reply(context.token, heartbeat_answer(error)),))
         member = group.members[request.member_id]
         registry.sessions.set(member, now_ms + member.session_timeout_ms)
@@ -57,10 +58,10 @@ class HeartbeatHandler:
 def _check(group: ClassicGroup | None, request: HeartbeatRequest) -> ErrorCode:
     if group is None:
         return ErrorCode.UNKNOWN_MEMBER_ID if request.group_id else ErrorCode.INVALID_GROUP_ID
-    if group.state is GroupState.DEAD:
+    if group.state is _DEAD:
         return ErrorCode.COORDINATOR_NOT_AVAILABLE
     error = group.validate(request.member_id, request.group_instance_id)
-    if error is ErrorCode.NONE and request.generation_id != group.generation_id:
+    if error is _NONE and request.generation_id != group.generation_id:
         return ErrorCode.ILLEGAL_GENERATION
     # an empty group has no members, so the response is UNKNOWN_MEMBER_ID, as in Kafka
     return error

@@ -49,6 +49,7 @@ from groupsdk.wire.twin import maker
 
 logger = logging.getLogger(__name__)
 _new_partitions = maker(TopicPartitions)
+_new_response = maker(ConsumerGroupHeartbeatResponse)
 _OWN_IDS_FROM: Final = 1
 """From this version on, clients generate member ids (KIP-1082)."""
 
@@ -110,7 +111,7 @@ class ConsumerHeartbeats:
         group_id = group.group_id
         timeout_ms, interval_ms = self._updater.settings.heartbeat_times_ms(group_id)
         self._updater.renew_session(group_id, member.member_id, now_ms, timeout_ms)
-        answer = ConsumerGroupHeartbeatResponse(
+        answer = _new_response(
             member_id=member.member_id,
             member_epoch=member.epoch,
             heartbeat_interval_ms=interval_ms,

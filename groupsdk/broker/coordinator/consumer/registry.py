@@ -31,6 +31,10 @@ class TimerKind(Enum):
     REGEX = "regex"
     """The group's expressions must be resolved; a timer of the group, not of a member."""
 
+    __hash__ = (
+        object.__hash__
+    )  # looked up for each heartbeat, and Enum.__hash__ is implemented in Python
+
 
 class GroupTimer(Deadline):
     """One deadline in a consumer group. It is in no record: sessions restart after loading."""

@@ -251,7 +251,6 @@ class CoordinatorRuntime:
         client_id: str,
         client_host: str,
         principal: str,
-        *,
         is_large: bool = False,
     ) -> None:
         """Pass a request to the state machine. Call it only while `unavailable` returns None.

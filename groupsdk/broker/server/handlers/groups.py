@@ -5,7 +5,6 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from groupsdk.broker.catalogue import OFFSETS_TOPIC
 from groupsdk.broker.server.call import (
     MAX_FILTERS,
     Call,
@@ -88,7 +87,7 @@ def consumer_group_heartbeat(
 
     Requires "read" on the group, and "describe" on the topics subscribed to by name.
     """
-    node = call.node
+    node = call.connection.node
     cluster = node.cluster
     group_id = request.group_id
     if "consumer" not in cluster.config.group_coordinator_rebalance_protocols:
@@ -288,13 +287,10 @@ def _takes_a_step(node: "ServingNode", request: ConsumerGroupHeartbeatRequest) -
     """Return whether a heartbeat may change its group; one that leaves is handled even if its client is gone."""
     if request.member_epoch <= 0 or request.topic_partitions is not None:
         return request.member_epoch >= 0
-    if OFFSETS_TOPIC not in node.cluster.catalogue.topics:
-        return False
-    groups = node.cluster.groups
-    runtime = groups.find(groups.partition_for(request.group_id))
+    runtime = node.cluster.groups.find_for(request.group_id)
     if runtime is None:
         return False
-    shard = cast("GroupCoordinatorShard", runtime.shard)
+    shard: Any = runtime.shard
     group = shard.consumer_group(request.group_id)
     member = None if group is None else group.members.get(request.member_id)
     return (
