@@ -202,7 +202,12 @@ class Coordinators:
     def find(self, partition: int) -> CoordinatorRuntime | None:
         """Return the coordinator of a partition; None if it does not accept requests."""
         runtime = self._runtimes.get(partition)
-        return runtime if runtime is not None and runtime.unavailable() is None else None
+        return runtime if runtime and runtime.state is RuntimeState.ACTIVE else None
+
+    def find_for(self, key: str) -> CoordinatorRuntime | None:
+        """Return the coordinator of a group or transactional id, as `find` does; creates no topic."""
+        topic = self._cluster.catalogue.topics.get(self.topic)
+        return None if topic is None else self.find(_partition(key, len(topic.partitions)))
 
     def load_written(self, partition: int) -> None:
         """Start the coordinator of a partition that has a log."""
