@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 _LOAD_BYTES: Final = 5 * 1024 * 1024
 _GATHER_MS: Final = 5
+_NO_PRODUCER: Final = ProducerStamp(-1, -1)
 
 
 class PartitionCoordinatorLog:
@@ -69,17 +70,8 @@ class PartitionCoordinatorLog:
         log = cluster.logs.open.get(self._place) or cluster.logs.get(topic, partition)
         epoch = topic.partitions[partition].leader_epoch
         codec = cluster.config.offsets_topic_compression_codec if self._is_offsets else 0
-        if producer is None:
-            log.append_records(pairs, now_ms, leader_epoch=epoch, compression=codec)
-        else:
-            log.append_records(
-                pairs,
-                now_ms,
-                producer_id=producer.producer_id,
-                producer_epoch=producer.producer_epoch,
-                leader_epoch=epoch,
-                compression=codec,
-            )
+        producer_id, producer_epoch = producer or _NO_PRODUCER
+        log.append_records(pairs, now_ms, producer_id, producer_epoch, epoch, codec)
         cluster.appended(self._place)
 
     def replay(self) -> Iterator[Replayed | Marker]:

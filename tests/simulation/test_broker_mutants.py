@@ -92,7 +92,7 @@ def answers_before_it_writes(patch: Patch) -> None:
             return do(runtime, result, now_ms)
         for reply in result.replies:
             runtime._answer(reply.token, reply.response)
-        return do(runtime, Result(result.records, (), result.producer, result.markers), now_ms)
+        return do(runtime, result._replace(replies=()), now_ms)
 
     patch.setattr(CoordinatorRuntime, "_do", eager)
 

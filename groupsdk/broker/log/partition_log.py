@@ -312,13 +312,12 @@ class PartitionLog:
         self,
         records: Sequence[tuple[bytes | None, bytes | None]],
         now_ms: int,
-        *,
         producer_id: int = -1,
         producer_epoch: int = -1,
         leader_epoch: int = 0,
         compression: int = 0,
-    ) -> AppendInfo:
-        """Append the records of a coordinator as one batch."""
+    ) -> int:
+        """Append the records of a coordinator as one batch. Return the offset of the first."""
         if not records:
             raise errors.InvalidRecordError("there are no records to append")
         base, transactional = self.log_end_offset, producer_id >= 0
@@ -342,7 +341,7 @@ class PartitionLog:
             update = Update(self.producers, Origin.COORDINATOR)
             update.add(header, base)
         self.write(data, (header,), (base,), update, leader_epoch, now_ms)
-        return AppendInfo(base, self.log_end_offset - 1, -1, self.log_start_offset)
+        return base
 
     def append_marker(
         self,

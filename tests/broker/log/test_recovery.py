@@ -72,10 +72,7 @@ def steps(log: PartitionLog) -> Iterator[tuple[int, bytes]]:
         yield info.base_offset, b"a%d" % number
         yield info.last_offset, b"b%d" % number
         value = b"t%d" % number
-        info = log.append_records(
-            [(b"k", value)], NOW_MS, producer_id=9, producer_epoch=0, leader_epoch=number // 2
-        )
-        yield info.base_offset, value
+        yield log.append_records([(b"k", value)], NOW_MS, 9, 0, number // 2), value
         log.append_marker(
             *(9, 0),
             committed=number % 2 == 0,

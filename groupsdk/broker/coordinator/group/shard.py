@@ -256,8 +256,8 @@ class GroupCoordinatorShard:
             if isinstance(request, OffsetCommitRequest)
         ]
         return Result(
-            tuple(record for result in results for record in result.records),
-            tuple(reply for result in results for reply in result.replies),
+            tuple([record for result in results for record in result.records]),
+            tuple([reply for result in results for reply in result.replies]),
         )
 
     def handle_in_steps(

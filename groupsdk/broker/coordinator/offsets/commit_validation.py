@@ -1,6 +1,6 @@
 """Fence commits and fetches of offsets, in groups of both kinds (KIP-447, KIP-848, KIP-1251)."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Final
 from uuid import UUID
 
@@ -16,6 +16,8 @@ from groupsdk.wire.messages.transactions import TxnOffsetCommitRequest
 CommitRequest = OffsetCommitRequest | TxnOffsetCommitRequest
 Place = tuple[UUID | None, int]
 """A partition of a commit: the id of its topic, None if there is no such topic, and its index."""
+Places = Callable[[CommitRequest], Iterable[Place]]
+"""Lists the partitions of a commit that are stored unless it is refused; few commits need that to be decided."""
 
 TRANSACTION_TOPIC_IDS_FROM: Final = 6
 """The first TxnOffsetCommit version with topic ids, whose clients also handle every group error (KIP-1319)."""
@@ -24,6 +26,8 @@ _CONSUMER_COMMITS_FROM: Final = 9
 _NEWER_ERRORS: Final = (ErrorCode.STALE_MEMBER_EPOCH, ErrorCode.GROUP_ID_NOT_FOUND)
 _NO_GENERATION: Final = -1
 
+_DEAD, _EMPTY = GroupState.DEAD, GroupState.EMPTY
+_COMPLETING = GroupState.COMPLETING_REBALANCE
 _NONE = ErrorCode.NONE
 _UNKNOWN_MEMBER_ID = ErrorCode.UNKNOWN_MEMBER_ID
 _ILLEGAL_GENERATION = ErrorCode.ILLEGAL_GENERATION
@@ -33,7 +37,7 @@ def validate_commit(
     group: ClassicGroup | ConsumerGroup | None,
     request: CommitRequest,
     api_version: int,
-    places: Iterable[Place],
+    places_of: Places,
 ) -> ErrorCode:
     """Return the error of an OffsetCommit or TxnOffsetCommit, or NONE. Without a generation it creates a missing group."""
     if isinstance(group, ClassicGroup):
@@ -43,7 +47,7 @@ def validate_commit(
         error = _of_consumer_group(
             group,
             request,
-            places,
+            places_of,
             is_old=not transactional and api_version < _CONSUMER_COMMITS_FROM,
         )
     elif request.generation_id_or_member_epoch < 0:
@@ -59,9 +63,9 @@ def _of_classic_group(group: ClassicGroup, request: CommitRequest) -> ErrorCode:
     state, generation = group.state, request.generation_id_or_member_epoch
     transactional = type(request) is TxnOffsetCommitRequest
     member_id, instance_id = request.member_id, request.group_instance_id
-    if state is GroupState.DEAD:
+    if state is _DEAD:
         return ErrorCode.COORDINATOR_NOT_AVAILABLE
-    if generation < 0 and state is GroupState.EMPTY:
+    if generation < 0 and state is _EMPTY:
         # an administrator, or a consumer that assigns partitions by itself
         return _NONE
     if generation >= 0 or member_id or instance_id is not None:
@@ -73,14 +77,14 @@ def _of_classic_group(group: ClassicGroup, request: CommitRequest) -> ErrorCode:
             return _ILLEGAL_GENERATION
     elif not transactional:
         return _UNKNOWN_MEMBER_ID
-    if state is GroupState.COMPLETING_REBALANCE and not transactional:
+    if state is _COMPLETING and not transactional:
         # the member knows the generation but does not have its assignment yet: it may commit later
         return ErrorCode.REBALANCE_IN_PROGRESS
     return _NONE
 
 
 def _of_consumer_group(
-    group: ConsumerGroup, request: CommitRequest, places: Iterable[Place], *, is_old: bool
+    group: ConsumerGroup, request: CommitRequest, places_of: Places, *, is_old: bool
 ) -> ErrorCode:
     """Kafka: ConsumerGroup.validateOffsetCommit. An older epoch is accepted for partitions that the member kept since."""
     epoch = request.generation_id_or_member_epoch
@@ -98,7 +102,9 @@ def _of_consumer_group(
         return _UNKNOWN_MEMBER_ID
     if is_old and member.classic is None:
         return ErrorCode.UNSUPPORTED_VERSION
-    if epoch == member.epoch or (epoch < member.epoch and _has_held(member, epoch, places)):
+    if epoch == member.epoch or (
+        epoch < member.epoch and _has_held(member, epoch, places_of(request))
+    ):
         return _NONE
     return _stale(member)
 

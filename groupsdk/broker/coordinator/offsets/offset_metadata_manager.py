@@ -1,7 +1,7 @@
 """Commit and store offsets: fencing, records and replay (Kafka: OffsetMetadataManager)."""
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import repeat
 from typing import Any, Final, NamedTuple, Protocol, TypeVar
 from uuid import UUID
@@ -47,6 +47,7 @@ from groupsdk.wire.messages.transactions import (
     TxnOffsetCommitResponseTopic,
 )
 from groupsdk.wire.schema import NO_UUID
+from groupsdk.wire.twin import maker
 
 
 _NO_EXPIRY: Final = -1
@@ -301,10 +302,10 @@ class OffsetMetadataManager:
             group or self._consumer_groups.group(group_id),
             request,
             context.api_version,
-            self._storable(request),
+            self._storable,
         )
         if error is not _NONE:
-            return Result((), (Reply(context.token, commit_error(request, error)),))
+            return Result((), _refused(request, context.token, error))
         if group is not None and (group.state is _STABLE or group.state is _PREPARING):
             member = group.members[request.member_id]
             self._registry.sessions.set(member, now_ms + member.session_timeout_ms)
@@ -314,23 +315,16 @@ class OffsetMetadataManager:
         if prepared is not None:
             made, answers = prepared
             records += [made] if made.commits else []
-            answer = OffsetCommitResponse(0, tuple(answers))
         else:
-            answer = commit_answer(
-                [
-                    (topic, self._write(group_id, topic, now_ms, expire_ms, records))
-                    for topic in request.topics
-                    if topic.partitions
-                ]
-            )
-        reply = Reply(context.token, answer)
+            answers = []
+            for topic in request.topics:
+                if topic.partitions:
+                    errors = self._write(group_id, topic, now_ms, expire_ms, records)
+                    answers.append(_topic_answer(topic, errors))
+        reply = Reply(context.token, _new_response(0, tuple(answers)))
         if not records:
             return Result((), (reply,))
-        return Result(
-            tuple(records),
-            (reply,),
-            refusal=lambda failure: (Reply(context.token, commit_error(request, failure)),),
-        )
+        return Result(tuple(records), (reply,), partial(_refused, request, context.token))
 
     def commit_transactional(
         self,
@@ -344,7 +338,7 @@ class OffsetMetadataManager:
         group_id = request.group_id
         if group_id:
             group = self._registry.groups.get(group_id) or self._consumer_groups.group(group_id)
-            error = validate_commit(group, request, version, self._storable(request))
+            error = validate_commit(group, request, version, self._storable)
         else:
             error = ErrorCode.INVALID_GROUP_ID
         if error is not _NONE:
@@ -369,8 +363,8 @@ class OffsetMetadataManager:
         return Result(
             tuple(records),
             (Reply(token, answer),),
+            lambda failure: (Reply(token, transaction_error(request, failure, version)),),
             ProducerStamp(request.producer_id, request.producer_epoch),
-            refusal=lambda failure: (Reply(token, transaction_error(request, failure, version)),),
         )
 
     def commit_in_steps(
@@ -448,44 +442,40 @@ class OffsetMetadataManager:
         has_ids: bool = True,
     ) -> PartitionErrors:
         """Write the offsets of one topic, except those with too large metadata."""
-        limit = self._registry.config.offset_metadata_max_bytes
         partitions: Sequence[Any] = topic.partitions
-        errors: list[ErrorCode] = [
-            _TOO_LARGE
-            if partition.committed_metadata and _is_too_large(partition.committed_metadata, limit)
-            else _NONE
-            for partition in partitions
-        ]
-        if any(errors):
+        errors: PartitionErrors = ()
+        if [each for each in partitions if each.committed_metadata]:
+            limit = self._registry.config.offset_metadata_max_bytes
+            errors = [
+                _TOO_LARGE if _is_too_large(each.committed_metadata or "", limit) else _NONE
+                for each in partitions
+            ]
             partitions = [each for each, error in zip(partitions, errors, strict=True) if not error]
-        else:
-            errors.clear()
         expires = expire_ms != _NO_EXPIRY
         # the record version with an expiration time has neither leader epoch nor topic id
         topic_id = topic.topic_id
-        if topic_id is NO_UUID and topic.name in self._topics:
-            topic_id = self._topics[topic.name].topic_id
+        known = self._topics.get(topic.name)
+        if topic_id is NO_UUID and known is not None:
+            topic_id = known.topic_id
         if expires or not has_ids:
             topic_id = NO_UUID
         new, kind = tuple.__new__, CommittedOffset  # NamedTuple's own __new__ takes twice as long
-        offsets: dict[int, CommittedOffset] = {
-            partition.partition_index: new(
+        offsets: dict[int, CommittedOffset] = {}
+        for partition in partitions:
+            epoch = NO_EPOCH if expires else partition.committed_leader_epoch
+            metadata = partition.committed_metadata or ""
+            offsets[partition.partition_index] = new(
                 kind,
-                (
-                    partition.committed_offset,
-                    NO_EPOCH if expires else partition.committed_leader_epoch,
-                    partition.committed_metadata or "",
-                    now_ms,
-                    expire_ms,
-                    topic_id,
-                ),
+                (partition.committed_offset, epoch, metadata, now_ms, expire_ms, topic_id),
             )
-            for partition in partitions
-        }
         if offsets:
             self._registry.counters.offset_commits += len(offsets)
             records.append(OffsetCommitRecords(group_id, topic.name, offsets))
         return errors
+
+
+def _refused(request: OffsetCommitRequest, token: int, error: ErrorCode) -> tuple[Reply, ...]:
+    return (Reply(token, commit_error(request, error)),)
 
 
 def _later(now_ms: int, retention_ms: int) -> int:
@@ -510,9 +500,7 @@ _ABORTABLE_FROM = 4
 def commit_answer(
     topics: Iterable[tuple[OffsetCommitRequestTopic, PartitionErrors]],
 ) -> OffsetCommitResponse:
-    return OffsetCommitResponse(
-        0, tuple([_topic_answer(topic, errors) for topic, errors in topics])
-    )
+    return _new_response(0, tuple([_topic_answer(topic, errors) for topic, errors in topics]))
 
 
 def _topic_answer(
@@ -580,3 +568,4 @@ def _answered(
 
 
 _partition = lru_cache(maxsize=4096)(OffsetCommitResponsePartition)
+_new_response = maker(OffsetCommitResponse)

@@ -101,11 +101,11 @@ class Result(NamedTuple):
 
     records: tuple[Record, ...] = ()
     replies: tuple[Reply, ...] = ()
+    refusal: Callable[[ErrorCode], tuple[Reply, ...]] | None = None
+    """Maps the error of a failed append to the replies to send instead; None: `append_failed` returns them."""
     producer: ProducerStamp | None = None
     """Write the records as a transactional batch of this producer (TxnOffsetCommit)."""
     markers: tuple[MarkerPartitions, ...] = ()
-    refusal: Callable[[ErrorCode], tuple[Reply, ...]] | None = None
-    """Maps the error of a failed append to the replies to send instead; None: `append_failed` returns them."""
 
 
 NOTHING = Result()

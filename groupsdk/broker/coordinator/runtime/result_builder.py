@@ -87,4 +87,4 @@ class ResultBuilder:
         if not (self.records or self.replies or self.promises):
             return NOTHING
         replies = (*self.replies, *self.promises) if self.promises else tuple(self.replies)
-        return Result(tuple(self.records), replies, self.producer)
+        return Result(tuple(self.records), replies, producer=self.producer)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import replace
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from groupsdk.broker.catalogue import OFFSETS_TOPIC
@@ -42,6 +43,7 @@ _MANY_TOPICS: Final = 128
 _LEAST_RECORD: Final = 32
 """The minimum size of a committed offset in the log, in bytes."""
 
+_PARTITIONS: Final = attrgetter("partitions")
 T = TypeVar("T")
 
 Refusals = dict[tuple[str, int], ErrorCode]
@@ -69,7 +71,7 @@ def offset_commit(call: Call, request: messages.OffsetCommitRequest) -> Response
         request = replace(request, topics=_named(call, request.topics))
     refused = _refused(call, request.topics, by_id=by_id)
     runtime = cluster.groups.runtime_for(node.node_id, group_id)
-    if not refused and request.topics and all(topic.partitions for topic in request.topics):
+    if not refused and request.topics and all(map(_PARTITIONS, request.topics)):
         ask(call, runtime, request, call.answer)
         return None
     kept = _without(request.topics, refused)

@@ -28,5 +28,5 @@ def test_a_commit_is_checked_by_instance_id_member_id_and_generation() -> None:
         ("s", "i", 4, ErrorCode.ILLEGAL_GENERATION),
     ):
         request = OffsetCommitRequest("g", generation_id, member_id, instance_id)
-        found = validate_commit(group, request, 9, ())
+        found = validate_commit(group, request, 9, lambda _: ())
         assert found is error, (member_id, instance_id, generation_id)

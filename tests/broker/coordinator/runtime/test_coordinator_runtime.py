@@ -265,7 +265,7 @@ def test_records_are_appended_and_replayed_before_the_reply() -> None:
     rig.events.clear()
     reply = HeartbeatResponse()
     rig.machine.say = lambda token: Result(
-        (RECORD, RECORD), (Reply(token, reply),), STAMP, (MARKERS,)
+        (RECORD, RECORD), (Reply(token, reply),), producer=STAMP, markers=(MARKERS,)
     )
     rig.submit()
     assert rig.events == [
