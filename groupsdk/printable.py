@@ -4,7 +4,6 @@ Names of groups, members, topics and hosts come from the cluster: anybody who ma
 people read goes through these functions: tables, errors, log lines, JSON, the report and the pages.
 """
 
-import unicodedata
 from typing import Final
 
 
@@ -37,7 +36,9 @@ def printable_json(document: str) -> str:
 
 
 def _is_escaped(character: str) -> bool:
-    return unicodedata.category(character) in _ESCAPED and character not in _JOINERS
+    from unicodedata import category  # a large library, which only unprintable names need
+
+    return category(character) in _ESCAPED and character not in _JOINERS
 
 
 def _escape(character: str) -> str:

@@ -100,6 +100,12 @@ def test_a_broker_without_consumer_groups_does_not_pay_for_them() -> None:
         "groupsdk.broker.coordinator.consumer",
         "groupsdk.broker.coordinator.group",
         "assignors",
+        # nor does one that has served no request pay for what reads and writes
+        *(
+            "groupsdk.broker.log.segment",
+            "groupsdk.wire.compiler",
+            "groupsdk.wire.coordinator_records",
+        ),
     )
     assert not [name for name in names if name.startswith(ours)]
     # nor does a classic group pay for hashes, expressions and assignors of members

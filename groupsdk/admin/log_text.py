@@ -8,7 +8,7 @@ from uuid import UUID
 from groupsdk.admin.descriptions import ranges, read_assignment
 from groupsdk.wire.coordinator_records import consumer_group as consumer, share_group as share
 from groupsdk.wire.coordinator_records.declaration import CoordinatorKey, CoordinatorValue
-from groupsdk.wire.coordinator_records.formatter import kafka_uuid, to_json
+from groupsdk.wire.coordinator_records.formatter import to_json
 from groupsdk.wire.coordinator_records.group_metadata import GroupMetadataValue
 from groupsdk.wire.coordinator_records.offset_commit import (
     LegacyOffsetCommitKey,
@@ -16,6 +16,7 @@ from groupsdk.wire.coordinator_records.offset_commit import (
     OffsetCommitValue,
 )
 from groupsdk.wire.coordinator_records.transaction_log import TransactionLogKey, TransactionLogValue
+from groupsdk.wire.primitives import kafka_uuid
 
 
 _STATUS: Final = (

@@ -6,6 +6,7 @@ from typing import Any, Final
 from uuid import UUID
 
 from groupsdk.broker.store import Change, Store
+from groupsdk.wire.primitives import kafka_uuid
 
 
 OFFSETS_TOPIC: Final = "__consumer_offsets"
@@ -203,9 +204,7 @@ def new_topic_id() -> UUID:
 
 def new_cluster_id() -> str:
     """Return a random cluster id in Kafka's form: 16 bytes in URL-safe base64."""
-    from base64 import urlsafe_b64encode
-
-    return urlsafe_b64encode(new_topic_id().bytes).decode().rstrip("=")
+    return kafka_uuid(new_topic_id())
 
 
 def partitions_problem(count: object) -> str | None:

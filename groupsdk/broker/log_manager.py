@@ -10,7 +10,6 @@ from groupsdk.broker.coordinator.runtime.scheduler import Scheduler, Timer
 from groupsdk.broker.log.directory import LogDirectory, Partition
 from groupsdk.broker.log.errors import CorruptLogError, StorageError
 from groupsdk.broker.log.files import DiskFiles
-from groupsdk.broker.log.segment import Segment
 from groupsdk.broker.settings.table import BrokerConfig
 from groupsdk.broker.settings.topic import LogConfig, topic_defaults
 from groupsdk.errors import GroupSdkError
@@ -18,6 +17,7 @@ from groupsdk.errors import GroupSdkError
 
 if TYPE_CHECKING:
     from groupsdk.broker.log.partition_log import PartitionLog
+    from groupsdk.broker.log.segment import Segment
 
 
 logger = logging.getLogger(__name__)
@@ -331,7 +331,7 @@ def _before_start(log: "PartitionLog") -> int:
     return sum(base <= log.log_start_offset for base in log.bases[1:])
 
 
-def _latest(segment: Segment) -> int:
+def _latest(segment: "Segment") -> int:
     # records without timestamps are as old as their segment
     return segment.max_timestamp if segment.max_timestamp >= 0 else segment.created_ms
 

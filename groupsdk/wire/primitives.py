@@ -1,7 +1,9 @@
 """Read and write the building blocks of Kafka's protocol that need more than one `struct` call."""
 
 import struct
+from base64 import urlsafe_b64encode
 from collections.abc import Sequence
+from uuid import UUID
 
 from groupsdk.lazy_dataclasses import dataclass
 from groupsdk.limits import MAX_INT32, MAX_STRING_BYTES, MAX_UNKNOWN_TAGS
@@ -162,6 +164,11 @@ def read_unknown_tags(data: bytes, position: int, end: int) -> tuple[tuple[Tagge
         tag, start, position = read_tag(data, position, end)
         fields.append(TaggedField(tag, data[start:position]))
     return tuple(fields), position
+
+
+def kafka_uuid(value: UUID) -> str:
+    """Return a UUID as Kafka writes it: 22 characters of URL-safe base64."""
+    return urlsafe_b64encode(value.bytes).decode().rstrip("=")
 
 
 DECODE_FAILURES = (FieldError, IndexError, struct.error, UnicodeError)

@@ -17,7 +17,7 @@ from groupsdk.broker.log.errors import (
 )
 from groupsdk.broker.log.files import Files
 from groupsdk.broker.settings.topic import LogConfig
-from groupsdk.wire.coordinator_records.formatter import kafka_uuid
+from groupsdk.wire.primitives import kafka_uuid
 
 
 if TYPE_CHECKING:

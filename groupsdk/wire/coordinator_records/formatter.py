@@ -7,7 +7,7 @@ that of the generated JsonConverter classes.)
 
 import json
 import re
-from base64 import b64encode, urlsafe_b64encode
+from base64 import b64encode
 from collections.abc import Set as AbstractSet
 from typing import Any, Final
 from uuid import UUID
@@ -23,6 +23,7 @@ from groupsdk.wire.coordinator_records.declaration import (
 from groupsdk.wire.coordinator_records.group_metadata import GroupMetadataKey
 from groupsdk.wire.coordinator_records.offset_commit import LegacyOffsetCommitKey, OffsetCommitKey
 from groupsdk.wire.coordinator_records.transaction_log import TransactionLogKey
+from groupsdk.wire.primitives import kafka_uuid
 from groupsdk.wire.schema import ArrayType, Field, Struct, WireType, declared_fields
 
 
@@ -115,11 +116,6 @@ def _value(wire_type: WireType, content: Any, version: int) -> Json:
         return kafka_uuid(content)
     plain: Json = content
     return plain
-
-
-def kafka_uuid(value: UUID) -> str:
-    """Return a UUID as Kafka writes it: 22 characters of URL-safe base64."""
-    return urlsafe_b64encode(value.bytes).decode().rstrip("=")
 
 
 def camel(name: str) -> str:

@@ -12,7 +12,7 @@ from groupsdk.broker.log.directory import LogDirectory, uuid_of
 from groupsdk.broker.log.errors import DirectoryLockedError, LogDirectoryError, StorageError
 from groupsdk.broker.log.files import DiskFiles, Files, MemoryFiles
 from groupsdk.broker.settings.topic import LogConfig
-from groupsdk.wire.coordinator_records.formatter import kafka_uuid
+from groupsdk.wire.primitives import kafka_uuid
 from tests.broker.log.logs import NOW_MS, SMALL, batch, pairs, read_all
 
 

@@ -10,7 +10,7 @@ from groupsdk.broker.log.errors import DirectoryLockedError, LogDirectoryError
 from groupsdk.broker.log.files import DiskFiles, MemoryFiles
 from groupsdk.broker.server.storage import open_storage
 from groupsdk.broker.store import MemoryStore, StoreError
-from groupsdk.wire.coordinator_records.formatter import kafka_uuid
+from groupsdk.wire.primitives import kafka_uuid
 
 
 def test_a_new_directory_and_its_catalogue_have_one_cluster_id(tmp_path: Path) -> None:
