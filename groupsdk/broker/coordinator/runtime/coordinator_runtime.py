@@ -265,10 +265,10 @@ class CoordinatorRuntime:
         self._owed[token] = answer
         context = RequestContext(token, api_version, client_id, client_host, principal)
         load, gathering = self._connection_load, self._gathering
-        now_ms = self._scheduler.now_ms()
         if is_large and gathering is not None:
             self._in_progress[token] = request, context
-            self._go_on(gathering, token, gathering.handle_in_steps(request, context, now_ms))
+            steps = gathering.handle_in_steps(request, context, self._scheduler.now_ms())
+            self._go_on(gathering, token, steps)
             return
         if (
             load is not None
@@ -276,11 +276,12 @@ class CoordinatorRuntime:
             and gathering is not None
             and gathering.may_wait(request)
         ):
-            self._gathered.append((request, context))
-            if len(self._gathered) == 1:
-                self._gathered_since_ms = now_ms
+            if not self._gathered:
+                self._gathered_since_ms = self._scheduler.now_ms()
                 self._defer(self._do_gathered)
+            self._gathered.append((request, context))
             return
+        now_ms = self._scheduler.now_ms()
         try:
             result = self.shard.handle(request, context, now_ms)
         except BaseException:
