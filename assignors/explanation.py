@@ -3,11 +3,10 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from typing_extensions import override
-
 from assignors.quality import racks_of
 from groupsdk.assignment import TopicPartition
 from groupsdk.assignment.plan import Plan, owners
+from groupsdk.lazy_imports import override
 from groupsdk.printable import printable
 
 

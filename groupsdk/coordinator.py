@@ -4,8 +4,7 @@ from collections.abc import Awaitable, Mapping, Sequence
 from inspect import isasyncgen, isawaitable, iscoroutine, isgenerator
 from typing import Protocol, Self, runtime_checkable
 
-from typing_extensions import override
-
+from groupsdk.lazy_imports import override
 from groupsdk.types import Generation, GroupMembers, GroupMembershipOperation
 
 

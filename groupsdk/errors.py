@@ -46,9 +46,8 @@ that refuses a member for good is `fatal`, see docs/protocol.md)::
 
 from typing import Any
 
-from typing_extensions import override
-
 from groupsdk.error_code import ErrorCode, describe
+from groupsdk.lazy_imports import override
 from groupsdk.printable import printable
 
 

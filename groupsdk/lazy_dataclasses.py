@@ -65,9 +65,8 @@ def _with_slots(cls: Any, *, kw_only: bool) -> Any:
         if name not in body and hasattr(read, name)
     }
     body["__slots__"] = tuple(name for name in names if name not in inherited)
-    made = type(cls)(cls.__name__, cls.__bases__, body)
-    made.__qualname__ = cls.__qualname__
-    return made
+    body["__qualname__"] = cls.__qualname__
+    return type(cls)(cls.__name__, cls.__bases__, body)
 
 
 def _plain_class(cls: Any, types: dict[str, Any], values: dict[str, Any]) -> Any:
@@ -112,7 +111,7 @@ def _put_off(cls: Any, names: list[str]) -> None:
     """Have each of these methods generated, with those that go with it, by its first call."""
     compared = [name for name in names if name != "__init__"]
 
-    def stub(name: str) -> Callable[..., Any]:
+    def stub(name: str) -> Any:  # an annotation with Callable would be made for each class
         def call(self: object, *arguments: object, **keywords: object) -> object:
             if cls.__dict__[name] is call:  # another thread may have been faster
                 _generate(cls, ["__init__"] if name == "__init__" else compared)

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import NamedTuple
 
-from typing_extensions import override
+from groupsdk.lazy_imports import override
 
 
 NO_GENERATION_ID = -1

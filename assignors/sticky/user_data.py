@@ -11,9 +11,8 @@ from dataclasses import dataclass
 from operator import itemgetter
 from struct import Struct, pack, unpack_from
 
-from typing_extensions import override
-
 from groupsdk.assignment import Partitions
+from groupsdk.lazy_imports import override
 
 
 logger = logging.getLogger(__name__)

@@ -4,9 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from typing_extensions import override
-
 from groupsdk.assignment import Cluster, Subscription
+from groupsdk.lazy_imports import override
 
 
 @dataclass(slots=True)

@@ -4,8 +4,6 @@ import copy
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from typing_extensions import override
-
 from assignors.quality import Quality, measure
 from assignors.registry import resolve
 from assignors.workbench.events import Event, Group
@@ -21,6 +19,7 @@ from groupsdk.assignment import (
 )
 from groupsdk.assignment.plan import Plan, find_problems
 from groupsdk.clock import thread_cpu_ns
+from groupsdk.lazy_imports import override
 
 
 _HEADS = ("moves", "loads", "rounds", "ms")

@@ -6,12 +6,11 @@ from collections.abc import Callable, Coroutine, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
-from typing_extensions import override
-
 from groupsdk.broker.server.faults import Faults
 from groupsdk.broker.settings.table import BrokerConfig
 from groupsdk.clock import Clock, ManualClock
 from groupsdk.errors import ConfigError, GroupSdkError
+from groupsdk.lazy_imports import override
 
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from importlib import import_module
 from typing import Any, Final
 
 import click
-from typing_extensions import override
 
+from groupsdk.lazy_imports import override
 from groupsdk.printable import printable
 
 

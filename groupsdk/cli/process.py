@@ -13,10 +13,10 @@ from textwrap import indent
 from typing import Any, Final, NoReturn, TypeVar
 
 import click
-from typing_extensions import override
 
 from groupsdk.cli.command import SecondsRange
 from groupsdk.errors import ConfigError
+from groupsdk.lazy_imports import override
 from groupsdk.printable import printable, printable_lines
 
 

@@ -14,13 +14,13 @@ from random import Random
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import click
-from typing_extensions import override
 
 from groupsdk.cli import process
 from groupsdk.cli.command import Command, ExitCode, exit_with
 from groupsdk.cli.connection import Connection, connection_options
 from groupsdk.clock import SystemClock
 from groupsdk.errors import ConfigError, GroupSdkError
+from groupsdk.lazy_imports import override
 from groupsdk.settings.backoff import ExponentialBackoff
 from groupsdk.snapshot import MemberSnapshot
 

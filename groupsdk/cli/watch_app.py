@@ -12,7 +12,6 @@ from textual.binding import Binding, BindingType
 from textual.coordinate import Coordinate
 from textual.screen import Screen
 from textual.widgets import DataTable, Footer, Input, Static
-from typing_extensions import override
 
 from groupsdk.admin.watching import ClusterView, WatchedGroup
 from groupsdk.cli.output import cell
@@ -27,6 +26,7 @@ from groupsdk.cli.watch_text import (
     rebalance_line,
 )
 from groupsdk.errors import GroupSdkError
+from groupsdk.lazy_imports import override
 from groupsdk.verdict import GroupVerdict
 
 

@@ -6,8 +6,6 @@ from inspect import getattr_static
 from pathlib import Path
 from typing import Any, Final, Self, TypeVar, get_args
 
-from typing_extensions import override
-
 from groupsdk.connect.config import ConnectConfig
 from groupsdk.connect.connectors.connector_config import check_config
 from groupsdk.connect.connectors.secrets import has_variables
@@ -38,6 +36,7 @@ from groupsdk.connect.tasks.task import (
 )
 from groupsdk.connect.worker import ConnectWorker
 from groupsdk.errors import ConfigError
+from groupsdk.lazy_imports import override
 
 
 logger = logging.getLogger(__name__)

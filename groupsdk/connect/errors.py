@@ -1,8 +1,7 @@
 """The exceptions of task distribution."""
 
-from typing_extensions import override
-
 from groupsdk.errors import ConfigError, GroupSdkError
+from groupsdk.lazy_imports import override
 
 
 class ConnectError(GroupSdkError):

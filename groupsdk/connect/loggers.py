@@ -6,10 +6,9 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, Final
 
-from typing_extensions import override
-
 from groupsdk.clock import Clock, WallClock
 from groupsdk.connect.errors import UnknownConnectorError
+from groupsdk.lazy_imports import override
 
 
 FIELD: Final = "connector_context"

@@ -10,7 +10,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, overload
 
 from confluent_kafka import KafkaException, Message, TopicPartition as NativePartition
-from typing_extensions import override
 
 from groupsdk.consumer.aio_calls import AsyncConsumerCalls
 from groupsdk.consumer.commits import CommitCallback
@@ -22,6 +21,7 @@ from groupsdk.consumer.listener import check_listener
 from groupsdk.consumer.subscription import TopicLike
 from groupsdk.coordinator import awaited
 from groupsdk.errors import ConcurrentUseError, GroupSdkError, MemberClosedError
+from groupsdk.lazy_imports import override
 from groupsdk.offsets import Offsets
 from groupsdk.types import GroupMembershipOperation
 

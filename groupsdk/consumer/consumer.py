@@ -6,7 +6,6 @@ from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, Final, Literal, Self, TypeVar, Unpack, overload
 
 from confluent_kafka import Consumer, KafkaException, Message, TopicPartition as NativePartition
-from typing_extensions import override
 
 from groupsdk.assignment import TopicPartition
 from groupsdk.assignment.member_report import GREATEST_LOAD, is_load
@@ -32,6 +31,7 @@ from groupsdk.consumer.session import ConsumerSession
 from groupsdk.consumer.subscription import TopicLike, TopicSubscription
 from groupsdk.drivers.caller import checked_timeout_ms
 from groupsdk.errors import ConfigError
+from groupsdk.lazy_imports import override
 from groupsdk.member.recorder import RebalanceEvent
 from groupsdk.settings.librdkafka import LibrdkafkaLog, NewCredentials, TokenCallback
 from groupsdk.snapshot import MemberSnapshot

@@ -5,10 +5,9 @@ from collections.abc import Callable
 from functools import partial, wraps
 from typing import Concatenate, ParamSpec, Protocol, TypeVar
 
-from typing_extensions import override
-
 from groupsdk.drivers.one_thread import OneThread, Visit
 from groupsdk.errors import EngineError, MemberClosedError
+from groupsdk.lazy_imports import override
 
 
 P = ParamSpec("P")

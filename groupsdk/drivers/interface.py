@@ -8,10 +8,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final, Never
 
-from typing_extensions import override
-
 from groupsdk.assignment import TopicPartition
 from groupsdk.coordinator import AsyncGroupCallbacks
+from groupsdk.lazy_imports import override
 from groupsdk.member.recorder import RebalanceEvent
 from groupsdk.snapshot import MemberSnapshot
 from groupsdk.types import (

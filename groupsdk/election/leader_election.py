@@ -6,13 +6,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Self, Unpack
 
-from typing_extensions import override
-
 from groupsdk.clock import Clock, SystemClock
 from groupsdk.coordinator import refuse_unrun
 from groupsdk.drivers.threads.member import AbstractCoordinator
 from groupsdk.election.protocol import Candidate, Verdict, elect
 from groupsdk.errors import ConfigError, GroupSdkError
+from groupsdk.lazy_imports import override
 from groupsdk.settings.config import MemberConfig
 from groupsdk.snapshot import MemberSnapshot
 from groupsdk.types import GroupMembers

@@ -9,7 +9,6 @@ from urllib.parse import quote
 import pyarrow as pa
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession, functions as f
-from typing_extensions import override
 
 from groupsdk.errors import ConfigError
 from groupsdk.history.explain import SIZES
@@ -42,6 +41,7 @@ from groupsdk.history.tables.stage_files import schema_of
 from groupsdk.history.tables.stage_tables import RUN_TABLES, highest
 from groupsdk.history.tables.stages import COVERAGE, DEFERRED, RECORDS, TALLY, TOPIC_HINTS
 from groupsdk.history.tables.table_formats import SparkDelta
+from groupsdk.lazy_imports import override
 
 
 __all__ = ["Inputs", "Options", "SparkEngine", "create_views", "read_tables", "run"]

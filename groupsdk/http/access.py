@@ -26,11 +26,11 @@ from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
-from typing_extensions import override
 
 from groupsdk.clock import Clock, SystemClock
 from groupsdk.http.server import RepeatedWarnings
 from groupsdk.http.settings import HttpSettings
+from groupsdk.lazy_imports import override
 from groupsdk.printable import printable_json
 
 

@@ -13,12 +13,12 @@ from typing import Any, ClassVar, Final, Self, cast
 import uvicorn
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Receive, Scope, Send
-from typing_extensions import override
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
 from groupsdk.clock import Clock, SystemClock
 from groupsdk.errors import ConfigError
 from groupsdk.http.settings import HttpSettings
+from groupsdk.lazy_imports import override
 from groupsdk.limits import max_open_files
 
 

@@ -2,10 +2,9 @@
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from typing_extensions import override
-
 from groupsdk.errors import GroupSdkError
 from groupsdk.lazy_dataclasses import dataclass
+from groupsdk.lazy_imports import override
 from groupsdk.types import Generation, GroupMembers
 
 

@@ -5,10 +5,9 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import field, fields
 from typing import TYPE_CHECKING, Any, Final, Literal, Unpack
 
-from typing_extensions import override
-
 from groupsdk.errors import ConfigError
 from groupsdk.lazy_dataclasses import dataclass
+from groupsdk.lazy_imports import override
 from groupsdk.limits import MAX_INT32, MAX_STRING_BYTES
 from groupsdk.settings.security import SecuritySettings, plain_security
 

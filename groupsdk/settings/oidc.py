@@ -30,7 +30,6 @@ from urllib.request import (
 )
 
 import tenacity
-from typing_extensions import override
 
 from groupsdk.clock import Clock, SystemClock, WallClock
 from groupsdk.errors import (
@@ -40,6 +39,7 @@ from groupsdk.errors import (
     GroupSdkError,
     TlsError,
 )
+from groupsdk.lazy_imports import override
 from groupsdk.printable import printable
 from groupsdk.settings.security import JWT_BEARER, OAuthToken, SecuritySettings, parse_extensions
 

@@ -5,8 +5,6 @@ from abc import abstractmethod
 from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeVar, Unpack
 
-from typing_extensions import override
-
 from groupsdk.clock import Clock
 from groupsdk.coordinator import awaited
 from groupsdk.drivers.aio.member import AsyncAbstractCoordinator
@@ -14,6 +12,7 @@ from groupsdk.drivers.caller import checked_timeout_ms
 from groupsdk.drivers.engine_handle import Pause as MailboxPause
 from groupsdk.drivers.interface import NOT_CREATED
 from groupsdk.errors import ConcurrentUseError
+from groupsdk.lazy_imports import override
 from groupsdk.settings.config import MemberConfig
 from groupsdk.shards.callbacks import AsyncShardCallbacks
 from groupsdk.shards.config import ShardConfig

@@ -3,8 +3,7 @@
 from collections.abc import Awaitable, Iterable, Sequence
 from typing import Protocol
 
-from typing_extensions import override
-
+from groupsdk.lazy_imports import override
 from groupsdk.shards.types import Lease, Shard
 
 

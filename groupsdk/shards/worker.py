@@ -6,8 +6,6 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeVar, Unpack
 
-from typing_extensions import override
-
 from groupsdk.clock import Clock
 from groupsdk.coordinator import refuse_unrun
 from groupsdk.drivers.caller import checked_timeout_ms
@@ -15,6 +13,7 @@ from groupsdk.drivers.engine_handle import Pause as MailboxPause
 from groupsdk.drivers.interface import NOT_CREATED
 from groupsdk.drivers.one_thread import OneThread, busy_text, nested_text
 from groupsdk.drivers.threads.member import AbstractCoordinator
+from groupsdk.lazy_imports import override
 from groupsdk.settings.config import MemberConfig
 from groupsdk.shards.callbacks import ShardCallbacks
 from groupsdk.shards.config import ShardConfig

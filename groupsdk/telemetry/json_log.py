@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from typing_extensions import override
-
+from groupsdk.lazy_imports import override
 from groupsdk.printable import printable_json
 
 

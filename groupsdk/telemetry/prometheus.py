@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily
 from prometheus_client.registry import Collector
-from typing_extensions import override
 
+from groupsdk.lazy_imports import override
 from groupsdk.telemetry.openmetrics import Family
 from groupsdk.telemetry.registry import MetricsRegistry
 

@@ -11,8 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from typing_extensions import override
-
+from groupsdk.lazy_imports import override
 from groupsdk.testing.errors import BrokerStartError
 from groupsdk.testing.jars import cache_root, fetch, made_once
 from groupsdk.testing.jvm import Jvm, find_java

@@ -11,9 +11,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Self
 
-from typing_extensions import override
-
 from groupsdk.clock import Deadline
+from groupsdk.lazy_imports import override
 from groupsdk.testing.errors import BrokerStartError, LocalKafkaError
 from groupsdk.testing.install import Installation, install, new_cluster_id
 from groupsdk.testing.jars import made_once

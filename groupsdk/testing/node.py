@@ -9,9 +9,8 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from typing_extensions import override
-
 from groupsdk.clock import Deadline, SystemClock
+from groupsdk.lazy_imports import override
 from groupsdk.testing.errors import BrokerStartError, LocalKafkaError
 from groupsdk.testing.ports import LOOPBACK
 from groupsdk.testing.probe import Probe

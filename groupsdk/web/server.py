@@ -12,12 +12,12 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
-from typing_extensions import override
 
 from groupsdk.errors import GroupSdkError
 from groupsdk.http.access import BasicAuthentication, JsonAnswer, RequestGuard
 from groupsdk.http.server import ENDING, HttpServer
 from groupsdk.http.settings import HttpSettings
+from groupsdk.lazy_imports import override
 from groupsdk.telemetry.openmetrics import Family, exposition
 from groupsdk.web.sections import Sections, message
 

@@ -6,11 +6,10 @@ from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from typing_extensions import override
-
 from groupsdk.error_code import ErrorCode
 from groupsdk.errors import DecodeError, EncodeError, FrameError, UnsupportedVersionError
 from groupsdk.lazy_dataclasses import dataclass
+from groupsdk.lazy_imports import override
 from groupsdk.limits import MAX_INT32
 from groupsdk.wire.compiler import decoder, encoder
 from groupsdk.wire.primitives import DECODE_FAILURES, read_unknown_tags

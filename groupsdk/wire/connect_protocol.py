@@ -10,10 +10,9 @@ import struct
 from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
-from typing_extensions import override
-
 from groupsdk.errors import DecodeError, EncodeError
 from groupsdk.lazy_dataclasses import dataclass
+from groupsdk.lazy_imports import override
 from groupsdk.limits import MAX_STRING_BYTES
 
 

@@ -33,9 +33,8 @@ from enum import IntEnum
 from typing import Annotated, Any, ClassVar, Generic, TypeVar
 from uuid import UUID
 
-from typing_extensions import override
-
 from groupsdk.lazy_dataclasses import dataclass
+from groupsdk.lazy_imports import override
 from groupsdk.wire.primitives import TaggedField
 
 

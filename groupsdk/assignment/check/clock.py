@@ -9,7 +9,7 @@ from types import ModuleType
 from typing import Any
 from unittest.mock import patch
 
-from typing_extensions import override
+from groupsdk.lazy_imports import override
 
 
 _SECONDS = ("time", "monotonic", "perf_counter", "process_time", "thread_time")

@@ -5,10 +5,9 @@ from collections.abc import Callable
 from types import FrameType
 from typing import Any, Final, Self
 
-from typing_extensions import override
-
 from groupsdk.assignment import Cluster, Subscription
 from groupsdk.assignment.check.cases import GENERATION_ID, Case
+from groupsdk.lazy_imports import override
 
 
 class TooManySteps(BaseException):

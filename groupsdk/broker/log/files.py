@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol
 
-from typing_extensions import override
+from groupsdk.lazy_imports import override
 
 
 if TYPE_CHECKING:

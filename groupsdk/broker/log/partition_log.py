@@ -5,8 +5,6 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
-from typing_extensions import override
-
 from groupsdk.broker.log import errors, segment_replacement, timestamp_lookup
 from groupsdk.broker.log.cleaner import Cleaner
 from groupsdk.broker.log.files import Files
@@ -17,6 +15,7 @@ from groupsdk.broker.log.segment import Segment
 from groupsdk.broker.log.timestamp_lookup import OffsetAndTimestamp, Search
 from groupsdk.broker.log.validation import Checked, check
 from groupsdk.broker.settings.topic import LogConfig
+from groupsdk.lazy_imports import override
 from groupsdk.wire.records.batch import BatchHeader, Buffer, place, read_header
 from groupsdk.wire.records.control import Marker, build_marker
 from groupsdk.wire.records.record import build_pairs

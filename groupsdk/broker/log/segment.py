@@ -6,8 +6,6 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from typing import Final
 
-from typing_extensions import override
-
 from groupsdk.broker.log.errors import CorruptLogError
 from groupsdk.broker.log.files import Files
 from groupsdk.broker.log.indexes import (
@@ -26,6 +24,7 @@ from groupsdk.broker.log.segment_files import (
     SegmentFiles,
 )
 from groupsdk.broker.settings.topic import LogConfig
+from groupsdk.lazy_imports import override
 from groupsdk.limits import MAX_INT32
 from groupsdk.wire.records.batch import LENGTH_END, BatchHeader
 

@@ -9,13 +9,12 @@ from functools import partial
 from types import GeneratorType
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from typing_extensions import override
-
 from groupsdk.broker.server.call import Call, Route, route
 from groupsdk.broker.server.contract import BadRequestError
 from groupsdk.broker.server.pace import Steps
 from groupsdk.broker.server.split_requests import InParts, paths_of
 from groupsdk.errors import DecodeError, GroupSdkError
+from groupsdk.lazy_imports import override
 
 
 if TYPE_CHECKING:

@@ -8,10 +8,9 @@ import os
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from typing_extensions import override
-
 from groupsdk.broker.store import Store
 from groupsdk.errors import GroupSdkError
+from groupsdk.lazy_imports import override
 
 
 MECHANISMS: Final = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}

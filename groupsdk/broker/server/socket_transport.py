@@ -5,7 +5,7 @@ import contextlib
 import socket
 from typing import Any, Final, cast
 
-from typing_extensions import override
+from groupsdk.lazy_imports import override
 
 
 _READ_BYTES: Final = 256 * 1024

@@ -9,9 +9,8 @@ from dataclasses import replace
 from itertools import chain
 from typing import Any, Final, cast
 
-from typing_extensions import override
-
 from groupsdk.broker.server.call import Call
+from groupsdk.lazy_imports import override
 from groupsdk.wire.schema import ApiKey, Request, Response
 
 

@@ -3,9 +3,8 @@
 from collections.abc import Mapping
 from typing import Any, ClassVar, Final, NamedTuple, Self, TypeVar, cast
 
-from typing_extensions import override
-
 from groupsdk.errors import ConfigError
+from groupsdk.lazy_imports import override
 from groupsdk.limits import MAX_INT32
 
 

@@ -7,8 +7,6 @@ The names are Kafka's, with underscores, and end in their unit; the defaults are
 from enum import Enum
 from typing import Final
 
-from typing_extensions import override
-
 from groupsdk.broker.settings.declaration import (
     LIST,
     LONG,
@@ -20,6 +18,7 @@ from groupsdk.broker.settings.declaration import (
     setting,
 )
 from groupsdk.errors import ConfigError
+from groupsdk.lazy_imports import override
 from groupsdk.limits import MAX_INT32
 
 

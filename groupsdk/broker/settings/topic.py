@@ -5,8 +5,6 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, ClassVar, Final
 
-from typing_extensions import override
-
 from groupsdk.broker.settings.declaration import (
     DOUBLE,
     INT,
@@ -21,6 +19,7 @@ from groupsdk.broker.settings.declaration import (
 from groupsdk.broker.settings.table import SETTINGS, TOPIC_DEFAULTS
 from groupsdk.error_code import ErrorCode
 from groupsdk.errors import GroupSdkError
+from groupsdk.lazy_imports import override
 
 
 _REPLICAS: Final = re.compile(r"\d+:\d+")

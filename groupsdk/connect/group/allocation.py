@@ -10,9 +10,8 @@ from heapq import heapify, heappop, heappush, heapreplace
 from itertools import cycle
 from typing import Generic, TypeVar
 
-from typing_extensions import override
-
 from groupsdk.connect.group.work import tasks_sorted
+from groupsdk.lazy_imports import override
 from groupsdk.utf16 import utf16_key
 from groupsdk.wire.connect_protocol import ConnectorTaskId
 

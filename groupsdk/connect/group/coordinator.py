@@ -5,14 +5,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final, Protocol
 
-from typing_extensions import override
-
 from groupsdk.clock import Clock, SystemClock
 from groupsdk.connect.group.assignors import EagerAssignor, IncrementalCooperativeAssignor
 from groupsdk.connect.group.work import NO_WORK, ClusterAssignment, StandbyRecord, Work
 from groupsdk.connect.store.config_backing_store import ClusterConfigState
 from groupsdk.drivers.threads.member import AbstractCoordinator
 from groupsdk.errors import ConfigError
+from groupsdk.lazy_imports import override
 from groupsdk.settings.config import MemberConfig
 from groupsdk.snapshot import log_member
 from groupsdk.types import Generation, GroupMembers, ProtocolMetadata

@@ -19,7 +19,6 @@ from urllib.parse import quote
 
 from starlette.requests import Request
 from starlette.responses import Response
-from typing_extensions import override
 
 from groupsdk.connect.connectors.admin import ConnectorAdmin
 from groupsdk.connect.errors import (
@@ -32,6 +31,7 @@ from groupsdk.connect.rest.messages import BadRequestError, Handler, done, parse
 from groupsdk.connect.rest.session_key import SessionKey
 from groupsdk.connect.store.config_backing_store import MAX_TASKS, Config
 from groupsdk.http.access import error_answer
+from groupsdk.lazy_imports import override
 
 
 _TIMEOUT_S: Final = 60.0

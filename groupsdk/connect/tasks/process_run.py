@@ -13,8 +13,6 @@ from multiprocessing.context import SpawnProcess
 from multiprocessing.sharedctypes import RawArray
 from typing import Any, Final
 
-from typing_extensions import override
-
 from groupsdk.clock import Clock, SystemClock
 from groupsdk.connect.errors import ConnectError, TaskFencedError
 from groupsdk.connect.store.status_backing_store import stack_trace
@@ -22,6 +20,7 @@ from groupsdk.connect.tasks.runs import NO_LINKS, Commit, Ended, LeasedStop, Run
 from groupsdk.connect.tasks.task import Connector, TaskState
 from groupsdk.connect.tasks.tolerance import RecordFailure
 from groupsdk.coordinator import refuse_unrun
+from groupsdk.lazy_imports import override
 from groupsdk.limits import MAX_INT64
 
 

@@ -13,8 +13,6 @@ from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any, Final, Generic, NoReturn, TypeVar
 
-from typing_extensions import override
-
 from groupsdk.clock import SystemClock
 from groupsdk.connect.connectors.connector_config import ErrorPolicy
 from groupsdk.connect.connectors.secrets import NO_PROVIDERS, ConfigProviders, secrets_of
@@ -25,6 +23,7 @@ from groupsdk.connect.store.status_backing_store import check_topic, stack_trace
 from groupsdk.connect.tasks.task import Connector, StopSignal, Task, TaskState
 from groupsdk.connect.tasks.tolerance import Attempts, RecordFailure
 from groupsdk.coordinator import refuse_unrun
+from groupsdk.lazy_imports import override
 
 
 logger = logging.getLogger(__name__)

@@ -8,8 +8,6 @@ from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
 
-from typing_extensions import override
-
 from groupsdk.assignment import TopicPartition
 from groupsdk.clock import Clock, Deadline
 from groupsdk.coordinator import AsyncGroupCallbacks, Protocols, awaited
@@ -25,6 +23,7 @@ from groupsdk.drivers.interface import (
 )
 from groupsdk.drivers.one_thread import busy_text, nested_text
 from groupsdk.errors import ConcurrentUseError
+from groupsdk.lazy_imports import override
 from groupsdk.member.actions import Call
 from groupsdk.member.events import CallerEvent
 from groupsdk.settings.config import MemberConfig

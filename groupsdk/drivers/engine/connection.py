@@ -7,8 +7,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final, NamedTuple, TypeVar, cast
 
-from typing_extensions import override
-
 from groupsdk.errors import (
     DecodeError,
     DisconnectedError,
@@ -16,6 +14,7 @@ from groupsdk.errors import (
     UnsupportedVersionError,
     WireError,
 )
+from groupsdk.lazy_imports import override
 from groupsdk.limits import MAX_INT32
 from groupsdk.member.requests import CoordinatorRequest, MembershipRequest
 from groupsdk.wire.api import (

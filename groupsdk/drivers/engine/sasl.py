@@ -8,9 +8,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, Final, Protocol
 
-from typing_extensions import override
-
 from groupsdk.errors import AuthenticationError, ConfigError
+from groupsdk.lazy_imports import override
 from groupsdk.settings.security import SASL_MECHANISMS, OAuthToken, SecuritySettings
 
 

@@ -10,11 +10,10 @@ from collections import deque
 from contextlib import suppress
 from typing import NoReturn
 
-from typing_extensions import override
-
 from groupsdk.clock import SystemClock
 from groupsdk.drivers.engine.engine import Engine
 from groupsdk.drivers.hosts import frames
+from groupsdk.lazy_imports import override
 from groupsdk.member.events import CloseRequested
 from groupsdk.member.view import MemberView
 from groupsdk.types import GroupMembershipOperation

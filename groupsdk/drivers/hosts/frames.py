@@ -10,10 +10,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Final, TypeAlias
 
-from typing_extensions import override
-
 from groupsdk.errors import FrameError, GroupSdkError
 from groupsdk.lazy_dataclasses import dataclass
+from groupsdk.lazy_imports import override
 from groupsdk.member.actions import Call
 from groupsdk.member.events import CallerEvent
 from groupsdk.member.recorder import RebalanceEvent

@@ -9,8 +9,6 @@ from contextlib import suppress
 from inspect import isawaitable, iscoroutine
 from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
 
-from typing_extensions import override
-
 from groupsdk.assignment import TopicPartition
 from groupsdk.clock import Clock, Deadline
 from groupsdk.coordinator import GroupCallbacks, Protocols, refuse_generator
@@ -25,6 +23,7 @@ from groupsdk.drivers.interface import (
     check_protocol_type,
 )
 from groupsdk.drivers.one_thread import OneThread, busy_text, nested_text
+from groupsdk.lazy_imports import override
 from groupsdk.member.actions import Call
 from groupsdk.member.events import CallerEvent
 from groupsdk.settings.config import MemberConfig

@@ -17,7 +17,6 @@ from urllib.request import HTTPRedirectHandler, Request, build_opener
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import fs
-from typing_extensions import override
 
 from groupsdk.errors import ConfigError
 from groupsdk.history.slo import Budget, budgets_of
@@ -30,6 +29,7 @@ from groupsdk.history.standing import (
     standing_still,
 )
 from groupsdk.history.tables.stage_tables import TableSource
+from groupsdk.lazy_imports import override
 
 
 logger = logging.getLogger(__name__)

@@ -10,8 +10,6 @@ from pathlib import Path
 from types import MethodType
 from typing import Any, Final
 
-from typing_extensions import override
-
 from groupsdk.assignment import AssignorLike
 from groupsdk.errors import DecodeError
 from groupsdk.history.explain.assignor_replay import Candidate
@@ -19,6 +17,7 @@ from groupsdk.history.explain.commit_spans import Span, TopicPartition
 from groupsdk.history.explain.departures import Silence, silence_size
 from groupsdk.history.explain.explaining import Context, ExplainedGroup, TableRows
 from groupsdk.history.explain.timeline.rows import GenerationRow, Row
+from groupsdk.lazy_imports import override
 
 
 _OWN: Final = ("groupsdk.", "assignors.")

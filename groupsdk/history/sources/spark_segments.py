@@ -7,13 +7,13 @@ from typing import Any, Final
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
-from typing_extensions import override
 
 from groupsdk.errors import ConfigError
 from groupsdk.history.session import is_remote
 from groupsdk.history.sources import segment_files, spark_rows
 from groupsdk.history.sources.filesystems import StorageDirectory
 from groupsdk.history.tables.packed import packed
+from groupsdk.lazy_imports import override
 from groupsdk.wire.records.batch_walk import CHUNK_BYTES
 
 

@@ -10,12 +10,12 @@ from pyspark.sql.datasource import (
     DataSourceStreamReader,
     InputPartition,
 )
-from typing_extensions import override
 
 from groupsdk.history.session import is_remote
 from groupsdk.history.sources import spark_rows
 from groupsdk.history.sources.topic_ranges import TopicRange, TopicSettings, topic_tasks
 from groupsdk.history.tables.packed import packed
+from groupsdk.lazy_imports import override
 
 
 # limits on how much a stream reads at once

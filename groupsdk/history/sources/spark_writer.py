@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, WriterCommitMessage
-from typing_extensions import override
+
+from groupsdk.lazy_imports import override
 
 
 if TYPE_CHECKING:

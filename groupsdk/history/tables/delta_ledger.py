@@ -9,7 +9,6 @@ from uuid import uuid4
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import fs
-from typing_extensions import override
 
 from groupsdk.clock import WallClock
 from groupsdk.history.tables.delta_tables import FOLLOWED_TABLE, create, opened
@@ -25,6 +24,7 @@ from groupsdk.history.tables.ledger import (
 )
 from groupsdk.history.tables.publishing import FOLLOWED
 from groupsdk.history.tables.schemas import CLUSTER
+from groupsdk.lazy_imports import override
 
 
 logger = logging.getLogger(__name__)

@@ -5,10 +5,9 @@ from collections.abc import Mapping
 from random import Random
 from typing import ClassVar, Final
 
-from typing_extensions import override
-
 from groupsdk.error_code import ErrorCode
 from groupsdk.errors import BrokerError, GroupSdkError, broker_error
+from groupsdk.lazy_imports import override
 from groupsdk.member.actions import Action, PrepareJoin
 from groupsdk.member.classic.leaving import Leaving
 from groupsdk.member.classic.rebalance import Rebalance

@@ -5,9 +5,8 @@ The reactions are Kafka's (`AbstractCoordinator`'s response handlers); where our
 
 from typing import Final
 
-from typing_extensions import override
-
 from groupsdk.error_code import ErrorCode
+from groupsdk.lazy_imports import override
 from groupsdk.member.membership import Reaction, Reply
 from groupsdk.wire.schema import ApiKey
 

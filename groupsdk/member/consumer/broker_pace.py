@@ -3,9 +3,8 @@
 from random import Random
 from typing import ClassVar, Final, Self
 
-from typing_extensions import override
-
 from groupsdk.error_code import ErrorCode
+from groupsdk.lazy_imports import override
 from groupsdk.member.heartbeat import EarlyHeartbeats, HeartbeatTimer
 from groupsdk.settings.backoff import ExponentialBackoff
 from groupsdk.settings.config import ConsumerMemberConfig

@@ -7,10 +7,9 @@ from dataclasses import replace
 from random import Random
 from typing import ClassVar, Final, cast
 
-from typing_extensions import override
-
 from groupsdk import errors
 from groupsdk.error_code import ErrorCode
+from groupsdk.lazy_imports import override
 from groupsdk.member.actions import Action, CompleteJoin, PrepareJoin
 from groupsdk.member.consumer.broker_pace import BrokerPacedHeartbeat
 from groupsdk.member.consumer.heartbeat_fields import (

@@ -6,9 +6,8 @@ The reactions are those of Kafka's `ConsumerHeartbeatRequestManager`, `ConsumerM
 
 from typing import Final
 
-from typing_extensions import override
-
 from groupsdk.error_code import ErrorCode
+from groupsdk.lazy_imports import override
 from groupsdk.member.membership import Reaction, Reply
 
 

@@ -4,8 +4,6 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, cast
 from uuid import UUID
 
-from typing_extensions import override
-
 from groupsdk.broker.catalogue import OFFSETS_TOPIC, Topic
 from groupsdk.broker.cluster import Cluster
 from groupsdk.broker.coordinator.group.shard import GroupCoordinatorShard
@@ -21,6 +19,7 @@ from groupsdk.broker.server.pace import at_once
 from groupsdk.broker.server.storage import open_storage
 from groupsdk.broker.settings.table import BrokerConfig
 from groupsdk.broker.store import MemoryStore
+from groupsdk.lazy_imports import override
 from groupsdk.testing.simulation.timeline import ProcessTimers, Timeline
 from groupsdk.wire.api import decode_request, decode_response, encode_request, encode_response
 from groupsdk.wire.schema import Request, Response

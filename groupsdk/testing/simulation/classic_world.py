@@ -5,9 +5,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Final, TypeVar
 
-from typing_extensions import override
-
 from groupsdk.broker.settings.table import BrokerConfig, GroupConfig
+from groupsdk.lazy_imports import override
 from groupsdk.member import events
 from groupsdk.member.actions import AssignGroup, Call, CompleteJoin, PrepareJoin
 from groupsdk.member.classic.membership import ClassicMembership

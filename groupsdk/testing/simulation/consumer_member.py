@@ -7,8 +7,6 @@ from functools import partial
 from random import Random
 from typing import TYPE_CHECKING, Any, Final
 
-from typing_extensions import override
-
 from groupsdk.assignment import Assignment, Subscription
 from groupsdk.assignment.subscriptions import (
     decode_assignment,
@@ -18,6 +16,7 @@ from groupsdk.assignment.subscriptions import (
 )
 from groupsdk.error_code import ErrorCode
 from groupsdk.errors import BrokerError
+from groupsdk.lazy_imports import override
 from groupsdk.member import events
 from groupsdk.member.actions import AssignGroup, Call, CompleteJoin, PrepareJoin
 from groupsdk.member.classic.membership import ClassicMembership

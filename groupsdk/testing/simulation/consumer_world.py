@@ -3,12 +3,11 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
-from typing_extensions import override
-
 from groupsdk.broker.coordinator.group.shard import GroupCoordinatorShard
 from groupsdk.broker.coordinators import CatalogueImage, consumer_group_settings
 from groupsdk.broker.log.errors import StorageError
 from groupsdk.broker.settings.table import BrokerConfig, GroupConfig, MigrationPolicy
+from groupsdk.lazy_imports import override
 from groupsdk.settings.config import ConsumerMemberConfig, MemberConfig
 from groupsdk.testing.simulation.broker_process import BrokerProcess
 from groupsdk.testing.simulation.consumer_member import (

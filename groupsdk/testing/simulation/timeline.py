@@ -4,10 +4,9 @@ from collections.abc import Callable
 from heapq import heappop
 from typing import Any, Final, NoReturn
 
-from typing_extensions import override
-
 from groupsdk.broker.coordinator.runtime.scheduler import Scheduler, Timer
 from groupsdk.clock import ManualClock
+from groupsdk.lazy_imports import override
 
 
 _AT_ONCE: Final = 5_000

@@ -6,14 +6,13 @@ from dataclasses import replace
 from random import Random
 from typing import Any, Final, NamedTuple
 
-from typing_extensions import override
-
 from groupsdk import assignment
 from groupsdk.clock import Clock
 from groupsdk.consumer.calls import CoordinatorCalls
 from groupsdk.consumer.commits import Committer
 from groupsdk.error_code import ErrorCode
 from groupsdk.errors import GroupSdkError
+from groupsdk.lazy_imports import override
 from groupsdk.member.events import CallerRequest
 from groupsdk.member.requests import CoordinatorRequest
 from groupsdk.settings.backoff import ExponentialBackoff

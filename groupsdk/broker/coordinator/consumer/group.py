@@ -9,8 +9,6 @@ from functools import lru_cache
 from typing import Any, Final, NamedTuple, TypeVar
 from uuid import UUID
 
-from typing_extensions import override
-
 from groupsdk.broker.coordinator.consumer.member import (
     LEFT_EPOCH,
     NOTHING_HELD,
@@ -23,6 +21,7 @@ from groupsdk.broker.coordinator.consumer.member import (
 from groupsdk.broker.coordinator.consumer.topics import Partitions
 from groupsdk.broker.coordinator.group_status import ConsumerGroupState
 from groupsdk.broker.coordinator.runtime.contract import CoordinatorRecord
+from groupsdk.lazy_imports import override
 from groupsdk.wire.coordinator_records.consumer_group import (
     ConsumerGroupCurrentMemberAssignmentKey,
     ConsumerGroupCurrentMemberAssignmentValue,

@@ -5,8 +5,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from typing_extensions import override
-
 from groupsdk.broker.coordinator.runtime.contract import (
     NOTHING,
     CoordinatorShard,
@@ -32,6 +30,7 @@ from groupsdk.broker.coordinator.transactions.state_manager import TransactionSt
 from groupsdk.broker.coordinator.transactions.transaction import TransactionView
 from groupsdk.broker.settings.table import TransactionConfig
 from groupsdk.error_code import ErrorCode
+from groupsdk.lazy_imports import override
 from groupsdk.wire.coordinator_records.partitioner import partition_for
 from groupsdk.wire.messages.transactions import (
     AddOffsetsToTxnRequest,
