@@ -130,6 +130,7 @@ class Coordinators:
 
     Args:
         write_markers: starts writing the end of a transaction to its partitions; None: for groups.
+        at_once: logs of fewer records are loaded where a request asks for their coordinator, others in steps.
     """
 
     def __init__(
@@ -138,6 +139,7 @@ class Coordinators:
         topic: str,
         make: Callable[[int], CoordinatorShard],
         write_markers: Callable[[MarkerPartitions], None] | None = None,
+        at_once: int = AT_ONCE_RECORDS,
     ) -> None:
         self.topic = topic
         self._cluster = cluster
@@ -145,7 +147,7 @@ class Coordinators:
         self._write_markers = write_markers
         self._runtimes: dict[int, CoordinatorRuntime] = {}
         # of all coordinators that start in this iteration of the loop together
-        self._left_at_once = AT_ONCE_RECORDS
+        self._left_at_once = at_once
 
     def partition_for(self, key: str) -> int:
         """Return the partition of a group or transactional id; creates the internal topic on first use."""

@@ -10,10 +10,11 @@ class Possession:
     """What the group cannot have given to others, as far as a member can prove it.
 
     A member holds what it was handed last, until it gives that up or `until_ms` passes. Then possession has lapsed:
-    others may have it, and nothing counts as held. Only the coordinator can end a lapse, by accepting a heartbeat of the
-    same generation or epoch: had it gone on without the member, it would have refused that. Accepting a join does not:
-    the coordinator takes a static member back without a word about the generations that it missed. So a member whose
-    possession has lapsed tells its caller that everything is lost, before it joins, and holds nothing until an
+    others may have it, and nothing counts as held. Only the coordinator can end a lapse, by showing that it knows the
+    member in the same generation or epoch: had it gone on without the member, it would refuse it. Accepting a join does
+    not show that: the coordinator takes a static member back without a word about the generations that it missed. Nor
+    does a heartbeat of the classic protocol: a coordinator that is still loading the group accepts any. So a member
+    whose possession has lapsed tells its caller that everything is lost, before it joins, and holds nothing until an
     assignment is delivered. From this follow `holds`, whether the caller hears of lost or of revoked partitions, and
     whether it may commit.
     """
@@ -51,7 +52,7 @@ class Possession:
         return not self.lapsed(now_ms) or (led and generation == before + 1)
 
     def accepted(self, sent_ms: int, *, rebalancing: bool = False) -> None:
-        """Record that the coordinator accepted what the member sent in its generation.
+        """Record that the coordinator accepted what the member sent in its generation, and knew what that was.
 
         The coordinator's clock cannot have started before that was sent; its rebalance timeout may have, while it
         rebalances.

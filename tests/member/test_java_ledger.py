@@ -277,6 +277,7 @@ def test_kafka_python_a_sync_that_takes_long_costs_neither_membership_nor_coordi
     assert driver.actions(FindCoordinator) == [1_000_000]
     assert not driver.active, "what was proven is 30 s old"
     driver.answer(beaten())
+    driver.answer(synced())
     driver.deliver()
     assert driver.active
 

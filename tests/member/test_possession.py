@@ -10,7 +10,7 @@ from groupsdk.member.actions import PrepareJoin
 from groupsdk.member.events import CallerRequest, JoinPrepared, RejoinRequested
 from groupsdk.member.possession import Possession
 from groupsdk.types import Generation, ProtocolMetadata
-from groupsdk.wire.messages.groups import HeartbeatRequest, JoinGroupRequest
+from groupsdk.wire.messages.groups import HeartbeatRequest, JoinGroupRequest, SyncGroupRequest
 from groupsdk.wire.messages.offsets import OffsetCommitRequest
 from tests.member.driving import (
     MEMBER_ID,
@@ -148,7 +148,7 @@ def test_a_join_held_back_beyond_the_session_is_a_loss_if_a_generation_was_misse
         assert member.view.believes_at(member.now_ms)
 
 
-def test_lapsed_member_commits_nothing_until_a_heartbeat_is_accepted(member: Driver) -> None:
+def test_lapsed_member_commits_nothing_until_the_coordinator_knows_it(member: Driver) -> None:
     def commit(number: int) -> object:
         request = OffsetCommitRequest(
             group_id="g", generation_id_or_member_epoch=1, member_id=MEMBER_ID
@@ -161,10 +161,71 @@ def test_lapsed_member_commits_nothing_until_a_heartbeat_is_accepted(member: Dri
     member.now_ms = until_ms(member)
     assert isinstance(commit(1), CoordinatorNotAvailableError)
     member.answer(beaten())
-    member.advance(3_000)
-    member.answer(beaten())
-    assert commit(2) is None
+    assert isinstance(commit(2), CoordinatorNotAvailableError)
+    member.answer(synced())
+    assert commit(3) is None
     assert len(member.sent(OffsetCommitRequest)) == 1
+
+
+@pytest.fixture
+def doubtful() -> Driver:
+    """A dynamic member whose possession has lapsed, and whose next heartbeat was accepted."""
+    driver = Driver()
+    driver.join()
+    driver.disconnect()
+    driver.advance(10_000)
+    driver.found()
+    driver.answer(beaten())
+    assert not driver.active
+    return driver
+
+
+def test_heartbeat_of_a_loading_coordinator_ends_no_lapse(doubtful: Driver) -> None:
+    """Kafka answers it without an error before it has read the group, which may have gone on without the member."""
+    asked = doubtful.sent(SyncGroupRequest)[-1]
+    assert (asked.generation_id, asked.member_id, asked.assignments) == (1, MEMBER_ID, ())
+    for _ in range(3):
+        doubtful.answer(synced(error=E.COORDINATOR_LOAD_IN_PROGRESS))
+        doubtful.advance(1_000)
+        doubtful.answer(beaten())
+        assert not doubtful.active
+    doubtful.answer(synced(error=E.UNKNOWN_MEMBER_ID))
+    assert doubtful.call(PrepareJoin).generation.generation_id == -1
+
+
+def test_lapse_ends_where_the_coordinator_knows_the_member(doubtful: Driver) -> None:
+    sent_ms = doubtful.now_ms
+    doubtful.advance(2_000)
+    doubtful.answer(synced())
+    assert doubtful.active
+    assert until_ms(doubtful) == sent_ms + 10_000, "a SyncGroup renews no session"
+    doubtful.advance(1_000)
+    assert doubtful.pending(HeartbeatRequest)
+    assert len(doubtful.sent(JoinGroupRequest)) == 1
+
+
+def test_lapsed_member_joins_when_it_hears_of_a_rebalance(doubtful: Driver) -> None:
+    """Kafka before 4.0 says so while it loads the group as well."""
+    doubtful.answer(synced(error=E.REBALANCE_IN_PROGRESS))
+    assert doubtful.call(PrepareJoin).generation.generation_id == -1
+
+
+def test_question_is_forgotten_with_the_coordinator_it_was_put_to(doubtful: Driver) -> None:
+    doubtful.disconnect()
+    doubtful.found()
+    assert doubtful.pending(HeartbeatRequest)
+    assert not doubtful.pending(SyncGroupRequest)
+
+
+def test_leader_that_lapses_before_it_has_synced_asks_nothing() -> None:
+    """Its SyncGroup would hand out a plan without any assignment."""
+    driver = Driver()
+    driver.lead()
+    driver.disconnect()
+    driver.advance(10_000)
+    driver.found()
+    driver.answer(beaten())
+    assert driver.sent(SyncGroupRequest) == []
 
 
 def _poll(member: Driver) -> None:

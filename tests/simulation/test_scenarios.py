@@ -3,6 +3,7 @@
 import pytest
 
 from groupsdk.broker.coordinator.group_status import GroupState
+from groupsdk.member.heartbeat import HeartbeatTimer
 from groupsdk.testing.simulation.classic_world import TASKS
 from groupsdk.testing.simulation.member_process import CallerBehavior
 from groupsdk.types import GroupMembershipOperation
@@ -136,6 +137,37 @@ def test_the_coordinator_may_move_at_any_moment(from_ms: int, after_ms: int, cra
         else:
             world.move_coordinator()
         world.settle(60_000)
+
+
+def _returns_while_the_group_is_loaded(after_ms: int) -> None:
+    """Cut a member off until the group has gone on without it, and let it return to a coordinator that loads."""
+    world = _world(2)
+    world.load_ms = 3_000
+    away, other = world.members
+    away.cut(12_500 + after_ms)
+    world.excuse(away, 12_500 + after_ms)
+    world.run(12_000)
+    assert sorted(other.believes()) == list(TASKS)
+    world.crash_coordinator(500)
+    world.settle(60_000)
+
+
+@each_case("after_ms", range(0, 3_500, 100))
+def test_member_that_the_group_went_on_without_returns_while_it_is_loaded(after_ms: int) -> None:
+    """A coordinator that loads the group accepts any heartbeat, as Kafka's does."""
+    _returns_while_the_group_is_loaded(after_ms)
+
+
+def test_member_that_takes_any_heartbeat_for_the_end_of_a_lapse_is_noticed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(
+        HeartbeatTimer,
+        "reset_session",
+        lambda timer, now_ms: timer.session_until_ms and timer.accepted(now_ms, now_ms),
+    )
+    with pytest.raises(InvariantError, match=r"invariant [47]"):
+        _returns_while_the_group_is_loaded(700)
 
 
 @each_case("after_ms", range(0, 1_000, 50))

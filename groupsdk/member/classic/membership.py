@@ -36,6 +36,7 @@ from groupsdk.wire.messages.groups import (
     HeartbeatRequest,
     JoinGroupResponse,
     LeaveGroupResponse,
+    SyncGroupRequest,
     SyncGroupResponse,
 )
 from groupsdk.wire.messages.offsets import OffsetCommitRequest
@@ -62,6 +63,8 @@ class ClassicMembership(Membership):
         super().__init__(Member(config, random))
         self._rebalance = Rebalance(self.member)
         self._leaving = Leaving(self.member)
+        self._unconfirmed_ms: int | None = None
+        """When the heartbeat was sent that was accepted in a lapse, perhaps by a coordinator that knows no group yet."""
 
     @property
     @override
@@ -140,6 +143,8 @@ class ClassicMembership(Membership):
     def on_answer(
         self, flight: InFlightRequest, response: InGroupResponse, reply: Reply | None
     ) -> list[Action] | None:
+        if flight.api is ApiKey.HEARTBEAT and isinstance(response, SyncGroupResponse):
+            return self._on_question_answered(flight, reply)
         if reply is None:
             return self._on_accepted(flight, response)
         if reply.reaction is ClassicReaction.KEEP_GIVEN_ID:
@@ -167,12 +172,38 @@ class ClassicMembership(Membership):
             return
         if member.log_thinner.counts:
             member.log_thinner.calm()
+        possession = member.heartbeat.possession
+        if not rebalancing and possession.lapsed(member.now_ms):
+            # A coordinator that loads the group accepts every heartbeat: a SyncGroup tells whether it knows the member.
+            member.heartbeat.reset_session(member.now_ms)
+            if member.state is MemberState.STABLE:
+                is_fresh = member.now_ms - flight.sent_ms < possession.session_timeout_ms
+                self._unconfirmed_ms = flight.sent_ms if is_fresh else None
+                member.heartbeat.hurry(member.now_ms)
+            return
         # a leader that does not sync in time is expelled, though its heartbeats are answered without an error
         unsettled = rebalancing or member.state is MemberState.COMPLETING_REBALANCE
         member.heartbeat.accepted(member.now_ms, flight.sent_ms, rebalancing=unsettled)
         if rebalancing and member.state is MemberState.STABLE:
             member.log(logging.INFO, "the group is rebalancing")
             self._rebalance.rejoin.request(_IS_REBALANCING)
+
+    def _on_question_answered(
+        self, flight: InFlightRequest, reply: Reply | None
+    ) -> list[Action] | None:
+        """Process the response to the SyncGroup of a stable member, with the error codes of a heartbeat."""
+        member = self.member
+        sent_ms, self._unconfirmed_ms = self._unconfirmed_ms, None
+        if reply is not None and reply.reaction is not ClassicReaction.REBALANCING:
+            return None
+        if flight.generation != member.generation or member.state is not MemberState.STABLE:
+            return []
+        if reply is not None:  # brokers before Kafka 4.0 say so too while they load the group
+            self._rebalance.rejoin.request(_IS_REBALANCING)
+        elif sent_ms is not None:
+            # This has renewed no session: that began with the heartbeat before, or with a group loaded after it.
+            member.heartbeat.accepted(member.now_ms, sent_ms)
+        return []
 
     @override
     def on_other_answer(self, response: object) -> list[Action]:
@@ -250,6 +281,7 @@ class ClassicMembership(Membership):
         self, flights: tuple[InFlightRequest, ...], error: GroupSdkError
     ) -> list[Action]:
         actions: list[Action] = []
+        self._unconfirmed_ms = None
         for flight in flights:
             if flight.is_one_of(*JOINING):
                 actions += self._rebalance.unanswered(flight, error)
@@ -272,5 +304,12 @@ class ClassicMembership(Membership):
         return [(rejoin.retry_at_ms, self._rebalance.start)]
 
     @override
-    def heartbeat(self) -> HeartbeatRequest:
-        return heartbeat_request(self.member.config, self.member.generation)
+    def heartbeat(self) -> HeartbeatRequest | SyncGroupRequest:
+        member = self.member
+        if (
+            self._unconfirmed_ms is not None
+            and member.state is MemberState.STABLE
+            and member.heartbeat.possession.lapsed(member.now_ms)
+        ):
+            return self._rebalance.question()
+        return heartbeat_request(member.config, member.generation)

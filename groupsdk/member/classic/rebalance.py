@@ -32,6 +32,7 @@ from groupsdk.types import NO_GENERATION_ID, UNKNOWN_MEMBER_ID, Generation, Prot
 from groupsdk.wire.messages.groups import (
     DescribeGroupsResponse,
     JoinGroupResponse,
+    SyncGroupRequest,
     SyncGroupResponse,
 )
 from groupsdk.wire.schema import ApiKey
@@ -332,6 +333,11 @@ class Rebalance:
             response.assignment,
         )
         return []
+
+    def question(self) -> SyncGroupRequest:
+        """Build a SyncGroup of a stable member: the coordinator answers it only if it knows the member."""
+        member = self._member
+        return sync_request(member.config, member.generation, self._protocol_type, {})
 
     def retry_now(self, why: str) -> list[Action]:
         """Abandon this attempt and rejoin at once, unless that was tried too often in a row."""

@@ -7,7 +7,10 @@ from uuid import UUID
 from groupsdk.broker.catalogue import OFFSETS_TOPIC, Topic
 from groupsdk.broker.cluster import Cluster
 from groupsdk.broker.coordinator.group.shard import GroupCoordinatorShard
-from groupsdk.broker.coordinator.runtime.coordinator_runtime import CoordinatorRuntime
+from groupsdk.broker.coordinator.runtime.coordinator_runtime import (
+    AT_ONCE_RECORDS,
+    CoordinatorRuntime,
+)
 from groupsdk.broker.coordinators import Coordinators
 from groupsdk.broker.log.errors import StorageError
 from groupsdk.broker.log.files import MemoryFiles
@@ -74,6 +77,7 @@ class SimulatedCluster(Cluster):
 
     make_shard: Callable[[int], GroupCoordinatorShard]
     new_topic_id: Callable[[str], UUID]
+    loads_slowly: bool
 
     @override
     def create_topics(
@@ -89,7 +93,8 @@ class SimulatedCluster(Cluster):
     @override
     def groups(self) -> Coordinators:
         if self._groups is None:
-            self._groups = Coordinators(self, OFFSETS_TOPIC, self.make_shard)
+            at_once = 0 if self.loads_slowly else AT_ONCE_RECORDS
+            self._groups = Coordinators(self, OFFSETS_TOPIC, self.make_shard, at_once=at_once)
         return self._groups
 
 
@@ -128,7 +133,10 @@ class BrokerProcess:
         self._timers = timers = ProcessTimers(self._timeline, self.run)
         storage = open_storage(self.files, None, self.store)
         logs = LogManager(storage.directory, self._config, storage.catalogue, timers, self._defer)
-        cluster = SimulatedCluster(self._config, storage.catalogue, logs, timers, self._defer)
+        cluster = SimulatedCluster(
+            self._config, storage.catalogue, logs, timers, self._defer, in_steps=self._in_steps
+        )
+        cluster.loads_slowly = bool(self._host.load_ms)
         cluster.make_shard = self._host.make_shard
         cluster.connection_load = self
         cluster.new_topic_id = self._host.new_topic_id
@@ -215,6 +223,9 @@ class BrokerProcess:
 
     def _defer(self, call: Callable[[], Any]) -> None:
         self._timers.after(0, call)
+
+    def _in_steps(self, step: Callable[[], Any], _group: str = "") -> None:
+        self._timers.after(self._host.load_ms, step)
 
     @property
     def cluster(self) -> SimulatedCluster:

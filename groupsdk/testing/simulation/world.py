@@ -24,6 +24,7 @@ MemberT = TypeVar("MemberT", bound=MemberProcess)
 GROUP: Final = "g"
 NODES: Final = 3
 _NEXT_START_MS: Final = 500
+_LOAD_MS: Final = {2: 300, 3: 2_500}
 AFTERMATH_MS: Final = 25_000
 """How long after a fault its consequences are tolerated."""
 
@@ -62,6 +63,8 @@ class World(Generic[MemberT]):
         """How many processes are about to start."""
         self.durable_end = 0
         """Up to where the log was safe when the broker died last."""
+        self.load_ms = _LOAD_MS.get(seed % 13, 0)
+        """How long a coordinator takes to replay its log when it starts."""
         self.assignments = 0
         """How many assignments were handed to members."""
         self.commits = 0
