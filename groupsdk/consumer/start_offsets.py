@@ -14,6 +14,7 @@ from groupsdk.errors import (
     RebalanceInProgressError,
     StaleMemberEpochError,
     UnknownMemberIdError,
+    WireError,
 )
 from groupsdk.offsets import fetch_request, read_fetched
 from groupsdk.settings.backoff import ExponentialBackoff
@@ -82,7 +83,9 @@ class StartOffsets:
                 answer, lambda response: read_fetched(response, asked)
             )
         except GroupSdkError as error:
-            if not error.retriable and not isinstance(error, _PASSING):
+            # an answer that is none has ended the connection as well, and the member tells that
+            is_told = isinstance(error, WireError) and answer.exception(0) is error
+            if not error.retriable and not is_told and not isinstance(error, _PASSING):
                 # for the caller to see, but no faster than it may pass
                 delay_ms = self._backoff.backoff_ms(self._fetches_refused, self._random)
                 self._fetch_at_ms = self._clock.now_ms() + delay_ms

@@ -2,7 +2,7 @@
 
 import pytest
 
-from groupsdk.errors import GroupAuthorizationError, RequestTimeoutError
+from groupsdk.errors import DecodeError, GroupAuthorizationError, RequestTimeoutError
 from groupsdk.wire.messages.offsets import OffsetFetchRequest
 from tests.consumer.rig import Bench, partitions
 
@@ -56,6 +56,24 @@ def test_a_fetch_that_stays_forbidden_is_raised_with_backoff() -> None:
     assert 15 <= raised <= 30  # at the full backoff of a second, once it has grown
     bench.group.codes[OffsetFetchRequest].clear()
     assert len(bench.read(timeout=5)) == 3
+
+
+def test_an_answer_that_is_no_answer_is_told_once() -> None:
+    """It ends the connection, which the member tells, and the request, which nobody else has made."""
+    bench = Bench()
+    bench.fill(1)
+    bench.group.scripts[OffsetFetchRequest].append(None)
+    bench.consumer.subscribe("t")
+    bench.read(timeout=0.1)
+    bench.group.driver.disconnect(DecodeError("garbled"))
+    bench.group.driver.found()
+    told, read = list[DecodeError](), list[str]()
+    while len(read) < 3:
+        try:
+            read += bench.read(timeout=0.1)
+        except DecodeError as error:
+            told.append(error)
+    assert len(told) == 1
 
 
 def test_an_offset_that_was_asked_for_before_a_rebalance_is_void() -> None:
