@@ -110,7 +110,7 @@ TESTED_ELSEWHERE: dict[str, tuple[str, str]] = {
 BUDGETS: dict[tuple[str, ...], int] = {
     ("groupsdk/*.py", "groupsdk/settings", "groupsdk/assignment/*.py"): 4_605,
     ("groupsdk/wire",): 10_595,
-    ("groupsdk/member",): 5_485,
+    ("groupsdk/member",): 5_530,
     ("groupsdk/drivers",): 5_575,
     ("groupsdk/consumer",): 5_980,
     ("groupsdk/connect",): 10_665,
@@ -125,11 +125,11 @@ BUDGETS: dict[tuple[str, ...], int] = {
         "groupsdk/telemetry",
         "groupsdk/http",
     ): 12_600,
-    ("groupsdk/testing",): 4_855,
+    ("groupsdk/testing",): 4_865,
     ("groupsdk/election",): 440,
     ("groupsdk/shards",): 5_210,
     ("groupsdk/verdict",): 2_630,
-    ("tests",): 151_950,
+    ("tests",): 152_100,
 }
 MAX_MODULES = 596
 LONG_MODULE = 800

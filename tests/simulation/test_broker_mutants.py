@@ -32,7 +32,7 @@ from groupsdk.wire.messages.offsets import OffsetCommitRequest
 from tests.simulation.checks import check_noticed, play
 
 
-SEEDS = 1_000
+SEEDS = 2_500
 Patch = pytest.MonkeyPatch
 pytestmark = pytest.mark.usefixtures("quiet")
 Mutant = Callable[[Patch], None]
