@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyarrow.dataset import FileSystemDataset, Scanner
 
 from groupsdk.errors import ConfigError
 from groupsdk.history.sources.filesystems import local_path
@@ -118,11 +119,11 @@ class DeltaTables:
         schema = pa.schema([lake_schema(name).field(each) for each in columns])
         if table is None:
             return schema.empty_table()
-        chosen = pc.field(CLUSTER) == self.cluster_id
+        chosen, by = pc.field(CLUSTER) == self.cluster_id, [CLUSTER]
         if groups is not None:
-            chosen &= pc.field("group_id").isin(list(groups))
-        found = table.to_pyarrow_dataset().to_table(columns=list(columns), filter=chosen)
-        return found.cast(schema)
+            chosen &= pc.field("group_id").isin(pa.array(groups, pa.string()))
+            by.append("group_id")
+        return _rows_of(table, columns, chosen, by).cast(schema)
 
     def count(self, name: str) -> int:
         table = opened(self.root, name)
@@ -224,6 +225,20 @@ class DeltaTables:
         merger = merger.when_matched_delete(IS_GONE)
         merger = merger.when_matched_update(mine.values, f"NOT {IS_GONE}")
         merger.when_not_matched_insert(mine.values, f"NOT {IS_GONE}").execute()
+
+
+def _rows_of(table: Any, columns: Sequence[str], chosen: Any, by: Sequence[str]) -> Any:
+    """Return columns of the rows for which the expression `chosen`, of the columns `by`, is true, as an Arrow table.
+
+    Delta's statistics choose the files, but their rows are filtered as they come. pyarrow would filter by the statistics in a file too:
+    their texts have the type of the file, and where a merge or a deletion has written it, that is `string_view`, which Arrow does not
+    compare.
+    """
+    whole = table.to_pyarrow_dataset()
+    files = list(whole.get_fragments(filter=chosen))
+    some = FileSystemDataset(files, whole.schema, whole.format, whole.filesystem)
+    rows = some.scanner(columns=list(dict.fromkeys([*columns, *by]))).to_reader()
+    return Scanner.from_batches(rows, columns=list(columns), filter=chosen).to_table()
 
 
 def clusters_of(root: str) -> list[str]:

@@ -10,6 +10,7 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 import pytest
+from pyarrow import parquet
 
 from groupsdk.cli.main import main
 from groupsdk.errors import ConfigError
@@ -133,11 +134,60 @@ def test_a_day_merged_into_a_year_rewrites_the_files_of_that_day(tmp_path: Path)
     assert after.keys() < live_files(tmp_path, "generations").keys()
 
 
-def _generations(seqs: Any) -> list[dict[str, Any]]:
+def test_rows_of_groups_are_read_from_files_that_a_merge_or_a_deletion_wrote(
+    tmp_path: Path,
+) -> None:
+    lake = DeltaTables(str(tmp_path), CLUSTER)
+    rows = [each for group in ("a", "b", "c") for each in _generations(range(20), group)]
+    lake.merge("generations", _changes([], rows), -1, Batch("app", 1))
+    for number in range(3):
+        moved = [{**each, "moved": number} for each in rows]
+        lake.merge("generations", _changes(rows, moved), number, Batch("app", number + 2))
+        _check_groups(lake, moved)
+        rows = moved
+    opened(str(tmp_path), "generations").delete("seq = 3")
+    _check_groups(lake, [each for each in rows if each["seq"] != 3])
+
+
+def _check_groups(lake: DeltaTables, rows: list[dict[str, Any]]) -> None:
+    columns = ("seq", "moved")
+    for groups in ([], ["b"], ["none"], ["a", "c", "none"], None):
+        expected = [row for row in rows if groups is None or row["group_id"] in groups]
+        found = lake.read("generations", columns, groups)
+        assert found.schema == pa.schema([lake_schema("generations").field(x) for x in columns])
+        assert sorted(map(str, found.to_pylist())) == sorted(
+            str({each: row[each] for each in columns}) for row in expected
+        )
+
+
+def test_of_some_groups_only_the_files_that_may_have_them_are_read(tmp_path: Path) -> None:
+    lake = DeltaTables(str(tmp_path), CLUSTER)
+    for number, group in enumerate(("a", "b")):
+        rows = _generations(range(10), group)
+        lake.merge("generations", _changes([], rows), number - 1, Batch("app", number))
+    moved = [{**each, "moved": 1} for each in _generations(range(10), "a")]
+    lake.merge("generations", _changes(_generations(range(10), "a"), moved), 1, Batch("app", 2))
+    for path, groups in _groups_by_file(tmp_path).items():
+        if "b" not in groups:
+            (tmp_path / "generations" / path).unlink()
+    assert lake.read("generations", ("seq",), ["b"]).num_rows == 10
+    with pytest.raises(FileNotFoundError):
+        lake.read("generations", ("seq",), ["a"])
+
+
+def _groups_by_file(root: Path) -> dict[str, set[str]]:
+    found = {}
+    for path in live_files(root, "generations"):
+        file = parquet.ParquetFile(root / "generations" / path)
+        found[path] = set(file.read(["group_id"]).column(0).to_pylist())
+    return found
+
+
+def _generations(seqs: Any, group: str = "g") -> list[dict[str, Any]]:
     """Ten a day, from the first of January."""
     start, step = 1_767_225_600_000_000, 86_400_000_000
     return [
-        {"group_id": "g", "seq": seq, "ts": start + seq // 10 * step, "causes": ["join"]}
+        {"group_id": group, "seq": seq, "ts": start + seq // 10 * step, "causes": ["join"]}
         for seq in seqs
     ]
 
