@@ -39,7 +39,7 @@ def test_groups_that_are_too_large_are_read_piece_by_piece(
 ) -> None:
     mocker.patch.object(buckets, "HELD_BYTES", 4_000)
     pieces = mocker.spy(buckets, "_in_order")
-    of_group = mocker.spy(buckets, "_of_group")
+    of_group = mocker.spy(buckets, "_ranges")
     root = tmp_path / name
     root.mkdir()
     run(segment_tasks(str(LOGS[name](root))), str(root / "out"))

@@ -7,6 +7,7 @@ from itertools import chain
 from tempfile import TemporaryDirectory
 from typing import Any, Final
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -17,7 +18,7 @@ from groupsdk.history.read.reading import ReadTask
 from groupsdk.history.sources.filesystems import file_system
 from groupsdk.history.tables.schemas import UNKNOWN_CLUSTER
 from groupsdk.history.tables.stage_files import StageFiles
-from groupsdk.history.tables.stage_tables import StageTables
+from groupsdk.history.tables.stage_tables import LogPosition, StageTables
 from groupsdk.history.tables.stages import RECORD_ROWS, RECORDS
 
 
@@ -115,9 +116,15 @@ def explain_records(
     scratch = os.environ.get("SPARK_LOCAL_DIRS", "").partition(",")[0] or None
     with TemporaryDirectory(prefix="groupsdk-bucket-", dir=scratch) as folder:
         spilled = Buckets(folder, 1)
-        spilled.files("spilled").write((RECORDS, each) for each in chain(held, rest))
-        held.clear()
+        spilled.files("spilled").write((RECORDS, each) for each in chain(_given_away(held), rest))
         yield from spilled.follow_bucket(0, context, learning=learning)
+
+
+def _given_away(held: list[Any]) -> Iterator[Any]:
+    """Yield the items of a list, which holds each no longer then."""
+    held.reverse()
+    while held:
+        yield held.pop()
 
 
 def _modern_groups(tables: StageTables, files: Sequence[str]) -> list[str]:
@@ -141,16 +148,12 @@ def _in_pieces(
         yield _in_order(tables.read(RECORDS, groups=groups, files=files))
         return
     limit = max(1, count * HELD_BYTES // size)
-    columns = ("group_id", "src_partition", "src_offset")
-    keys = tables.read(RECORDS, columns, groups=groups, files=files)
-    names = pc.fill_null(keys.column("group_id"), pa.scalar(""))
     band: list[str | None] = []
     held = 0
-    for each in pc.value_counts(names).to_pylist():
-        group, rows = each["values"], each["counts"]
+    for group, rows in _counts(tables, files, groups):
         if rows > limit and group:
-            places = keys.select(["src_partition", "src_offset"]).filter(pc.equal(names, group))
-            yield from _of_group(tables, files, group, places, max(1, limit // PIECES))
+            for first, last in _ranges(tables, files, group, max(1, limit // PIECES)):
+                yield _in_order(tables.read_range(RECORDS, group, first, last, files))
             continue
         if band and held + rows > limit:
             yield _in_order(tables.read(RECORDS, groups=band, files=files))
@@ -162,22 +165,38 @@ def _in_pieces(
         yield _in_order(tables.read(RECORDS, groups=band, files=files))
 
 
-def _of_group(
-    tables: StageTables, files: Sequence[str], group: str, places: Any, limit: int
-) -> Iterator[Any]:
-    """Read the rows of one group in order, about the given number at a time."""
-    places = places.sort_by([("src_partition", "ascending"), ("src_offset", "ascending")])
-    partitions, offsets = (column.to_numpy() for column in places.columns)
+def _counts(
+    tables: StageTables, files: Sequence[str], groups: Collection[str] | None
+) -> list[tuple[str, int]]:
+    """Return how many rows each group has; "" for those without a name."""
+    keys = tables.read(RECORDS, ("group_id",), groups=groups, files=files)
+    found = pc.value_counts(pc.fill_null(keys.column("group_id"), pa.scalar("")))
+    return [(each["values"], each["counts"]) for each in found.to_pylist()]
+
+
+def _ranges(
+    tables: StageTables, files: Sequence[str], group: str, limit: int
+) -> list[tuple[LogPosition, LogPosition]]:
+    """Divide the rows of one group, in order, into pieces of about the given number; returns the first and the last place of each."""
+    # all places go before the first piece is read
+    columns = ("group_id", "src_partition", "src_offset")
+    rows = tables.read(RECORDS, columns, groups=(group,), files=files).columns[1:]
+    partitions, offsets = (rows.pop(0).to_numpy() for _ in range(2))
+    order = np.lexsort((offsets, partitions))
+
+    def place(number: int) -> LogPosition:
+        return int(partitions[order[number]]), int(offsets[order[number]])
+
+    found = []
     start = 0
-    while start < len(offsets):
-        stop = min(start + limit, len(offsets)) - 1
-        last = int(partitions[stop]), int(offsets[stop])
+    while start < len(order):
+        stop = min(start + limit, len(order)) - 1
         # one that stands in the log several times stays in one piece
-        while stop + 1 < len(offsets) and (partitions[stop + 1], offsets[stop + 1]) == last:
+        while stop + 1 < len(order) and place(stop + 1) == place(stop):
             stop += 1
-        first = int(partitions[start]), int(offsets[start])
-        yield _in_order(tables.read_range(RECORDS, group, first, last, files))
+        found.append((place(start), place(stop)))
         start = stop + 1
+    return found
 
 
 def _in_order(records: Any) -> Any:
