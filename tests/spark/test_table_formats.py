@@ -97,6 +97,22 @@ assert delta_rows(root / "spark", "another") == expected
 print(sum(map(len, expected.values())), "rows")
 """
 
+_YEAR = """
+from pyarrow import parquet
+from groupsdk.history.tables.delta_tables import Batch, DeltaTables
+from tests.history.lakes import live_files
+from tests.history.tables.test_delta_tables import _changes, _generations
+
+year = _changes([], _generations(range(3_650)))
+DeltaTables(str(root), CLUSTER).merge("generations", year, -1, Batch("app", 1))
+before = live_files(root, "generations")
+old = _generations(range(2_000, 2_010))
+parquet.write_table(_changes(old, [{**each, "moved": 7} for each in old[1:]]), root / "day.parquet")
+lake = SparkDelta(spark, StorageDirectory(spark, str(root)), CLUSTER, None)
+lake.merge("generations", spark.read.parquet(str(root / "day.parquet")))
+print(len(before), *before.keys() ^ live_files(root, "generations").keys())
+"""
+
 _RUN = """
 run(spark, inputs, str(root / "spark"), DELTA)
 """
@@ -111,18 +127,25 @@ def _environment() -> dict[str, str]:
     return {**os.environ, "PYSPARK_SUBMIT_ARGS": "--driver-memory 1g pyspark-shell"}
 
 
+def _said(code: str, root: Path) -> list[str]:
+    done = subprocess.run(
+        _command(code, root), capture_output=True, text=True, env=_environment(), check=False
+    )
+    assert done.returncode == 0, done.stderr[-5000:]
+    return done.stdout.split()
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(1_800)
 def test_delta_has_the_rows_of_parquet_by_spark_and_by_the_local_engine(tmp_path: Path) -> None:
-    done = subprocess.run(
-        _command(_COMPARE, tmp_path),
-        capture_output=True,
-        text=True,
-        env=_environment(),
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr[-5000:]
-    assert int(done.stdout.split()[-2]) > 500
+    assert int(_said(_COMPARE, tmp_path)[-2]) > 500
+
+
+@pytest.mark.slow
+def test_a_day_that_spark_merges_into_a_year_rewrites_the_files_of_that_day(tmp_path: Path) -> None:
+    days, *files = _said(_YEAR, tmp_path)
+    assert int(days) == 365
+    assert [each.split("/")[1] for each in files] == 2 * ["day=2026-07-20"]
 
 
 @pytest.mark.slow
@@ -151,10 +174,7 @@ def test_a_run_that_is_killed_as_it_writes_leaves_the_tables_of_one_run(
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
         assert process.wait() in (0, -signal.SIGKILL), (tmp_path / "log").read_text()[-3000:]
-    done = subprocess.run(
-        _command(_RUN, tmp_path), capture_output=True, text=True, env=_environment(), check=False
-    )
-    assert done.returncode == 0, done.stderr[-5000:]
+    _said(_RUN, tmp_path)
     local.run(segment_tasks(str(SEGMENTS)), str(tmp_path / "plain"), PLAIN)
     assert delta_rows(lake) == parquet_rows(tmp_path / "plain")
 

@@ -140,8 +140,7 @@ class DeltaTables:
     def last(self, name: str, *apps: str) -> list[int]:
         """Return the version of the last transaction of some applications in a table; -1 if there is none."""
         table = opened(self.root, name)
-        found = [None if table is None else table.transaction_version(app) for app in apps]
-        return [-1 if each is None else int(each) for each in found]
+        return [_last(table, app) for app in apps]
 
     def replace(
         self,
@@ -188,8 +187,8 @@ class DeltaTables:
             marks += [Transaction(batch.app, batch.number), Transaction(batch.seen, before + 1)]
         for attempt in range(_ATTEMPTS):
             table = create(self.root, name, lake_schema(name), partitions_of(name))
-            if self.last(name, app) != [before]:
-                if batch is not None and self.last(name, batch.app)[0] >= batch.number:
+            if _last(table, app) != before:
+                if batch is not None and _last(table, batch.app) >= batch.number:
                     # a second process delivers the same update
                     return
                 break
@@ -239,6 +238,11 @@ def _rows_of(table: Any, columns: Sequence[str], chosen: Any, by: Sequence[str])
     some = FileSystemDataset(files, whole.schema, whole.format, whole.filesystem)
     rows = some.scanner(columns=list(dict.fromkeys([*columns, *by]))).to_reader()
     return Scanner.from_batches(rows, columns=list(columns), filter=chosen).to_table()
+
+
+def _last(table: Any, app: str) -> int:
+    found = None if table is None else table.transaction_version(app)
+    return -1 if found is None else int(found)
 
 
 def clusters_of(root: str) -> list[str]:

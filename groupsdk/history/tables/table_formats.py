@@ -183,7 +183,11 @@ class SparkDelta:
         if old is not None:
             self._spark.sql(f"DELETE FROM delta.`{path}` WHERE {old}")
         before = self._spark.read.format(DELTA).load(path).filter(mine.are_mine)
-        found = _changes(name, before.select(*wanted.columns), wanted)
+        self.merge(name, _changes(name, before.select(*wanted.columns), wanted))
+
+    def merge(self, name: str, found: DataFrame) -> None:
+        """Merge changes (with the columns `GONE` and `NEW`) into a table that is there."""
+        mine, path = ClusterRows(name, self._cluster_id), f"{self._store.root}/{name}"
         found = found.persist(StorageLevel.DISK_ONLY)
         try:
             kinds = found.select(_day(name), NEW).distinct().collect()
