@@ -65,6 +65,7 @@ churn: ## keep a thousand Connect tasks on twenty workers through kills and chan
 history-kills: ## kill what follows an archive, driver, workers and executors, with SEEDS=n; compare the tables
 	@.ci/setup python jvm
 	$(PYTHON) -m tests.spark.following_kills --seeds $(SEEDS)
+	$(PYTHON) -m tests.spark.following_kills --seeds $(SEEDS) --format delta
 
 check: ## formatting, ruff, mypy strict, pyright on docs and examples, and the import contracts
 	@.ci/setup lint

@@ -1,6 +1,7 @@
 """Follow an archive while processes of it are killed, and compare the tables with those of one run.
 
     python -m tests.spark.following_kills --seeds 5           # `make history-kills SEEDS=5`
+    python -m tests.spark.following_kills --format delta      # into Delta tables
     python -m tests.spark.following_kills --run ARCHIVE OUT   # what is killed
 
 Whatever the seed chooses dies at a step that the seed chooses: the driver's Python, the JVM, a Python worker or an executor, or all
@@ -13,7 +14,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from random import Random
 from typing import Any, Final
@@ -28,9 +29,10 @@ from groupsdk.history.tables.stage_files import StageFiles
 from groupsdk.testing.watchdog import WATCHDOG
 from tests.history.expected_tables import LOGS, digests
 from tests.history.follow.log_parts import RawTask, pieces, raw_of
+from tests.history.lakes import DELTA, PLAIN, delta_rows, parquet_rows
 
 
-FEW: Final = Options(assignors=("sticky",))
+FORMATS: Final = {"parquet": PLAIN, "delta": DELTA}
 LOCAL: Final = "local[2,4]"
 """A task that fails is tried again, as on a cluster."""
 EXECUTORS: Final = "local-cluster[2,1,640]"
@@ -47,7 +49,7 @@ def add(archive: Path, number: int, rows: Any) -> None:
     )
 
 
-def run(archive: str, out: str, master: str) -> None:
+def run(archive: str, out: str, master: str, options: Options) -> None:
     """Follow an archive to its end, a file or so at a time, and tell of each step."""
     from groupsdk.history.follow.stream import catch_up, in_tasks
     from groupsdk.history.follow.updater import Updater
@@ -58,7 +60,7 @@ def run(archive: str, out: str, master: str) -> None:
         settings |= {"spark.executor.memory": "512m", "spark.driver.memory": "512m"}
     spark = build_session(master=master, brief=True, settings=settings)
     spark.sparkContext.setLogLevel("OFF")
-    updater = Updater(out, "the archive", FEW, each=in_tasks(spark), buckets=2)
+    updater = Updater(out, "the archive", options, each=in_tasks(spark), buckets=2)
 
     def tell(name: str, done: int, steps: int) -> None:
         sys.stdout.write(f"{_STEP}{updater.state.update} {name} {done}/{steps}\n")
@@ -68,12 +70,15 @@ def run(archive: str, out: str, master: str) -> None:
     spark.stop()
 
 
-def survive(root: Path, seed: int, kills: int, *, log: str, master: str) -> list[str]:
+def survive(
+    root: Path, seed: int, kills: int, *, log: str, master: str, table_format: str = "parquet"
+) -> list[str]:
     """Follow an archive through kills; returns what was killed.
 
     Args:
         seed: chooses the pieces of the log, whom to kill, and when.
         log: one of `expected_tables.LOGS`.
+        table_format: one of `FORMATS`.
 
     Raises:
         AssertionError: the tables are not those of one run.
@@ -92,25 +97,33 @@ def survive(root: Path, seed: int, kills: int, *, log: str, master: str) -> list
     while True:
         victim = random.choice(VICTIMS) if kills else ""
         steps = random.randrange(10)
-        ended, status = _start(archive, out, master, victim, steps)
+        words = [str(archive), str(out), "--master", master, "--format", table_format]
+        ended, status = _start(words, victim, steps)
         if victim and ended:
             told.append(f"{victim} at {ended}")
             kills -= 1
         if status == 0:
             break
         assert victim, f"it failed with {status} though nothing was killed"
-    local.run([RawTask(pa.concat_tables(parts))], str(root / "once"), FEW)
-    found, expected = digests(out), digests(root / "once")
+    local.run([RawTask(pa.concat_tables(parts))], str(root / "once"), FORMATS["parquet"])
+    found, expected = _tables(out, root / "once", table_format)
     differing = {name for name in expected if found[name] != expected[name]}
     assert not differing, f"seed {seed}, {told}: {sorted(differing)} differ"
     return told
 
 
-def _start(archive: Path, out: Path, master: str, victim: str, steps: int) -> tuple[str, int]:
+def _tables(
+    out: Path, once: Path, table_format: str
+) -> tuple[Mapping[str, object], Mapping[str, object]]:
+    if table_format == "delta":
+        return delta_rows(out), parquet_rows(once)
+    return digests(out), digests(once)
+
+
+def _start(words: Sequence[str], victim: str, steps: int) -> tuple[str, int]:
     """Follow once; returns where the victim died, "" if nobody did, and the process' status."""
-    command = [sys.executable, "-m", "tests.spark.following_kills", "--run", str(archive), str(out)]
     process = subprocess.Popen(
-        [*command, "--master", master],
+        [sys.executable, "-m", "tests.spark.following_kills", "--run", *words],
         stdout=subprocess.PIPE,
         text=True,
         start_new_session=True,
@@ -188,22 +201,29 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--run", nargs=2, metavar=("ARCHIVE", "OUT"))
     parser.add_argument("--master", default=LOCAL)
+    parser.add_argument("--format", choices=FORMATS, default="parquet")
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--kills", type=int, default=5)
     options = parser.parse_args()
     if options.run:
         archive, out = options.run
-        run(archive, out, options.master)
+        run(archive, out, options.master, FORMATS[options.format])
         return
     logs = [name for name in LOGS if name not in ("simulated", "bad input")]
     for seed in range(options.first, options.first + options.seeds):
         master = EXECUTORS if seed % 2 else LOCAL
         with tempfile.TemporaryDirectory() as scratch:
             told = survive(
-                Path(scratch), seed, options.kills, log=logs[seed % len(logs)], master=master
+                Path(scratch),
+                seed,
+                options.kills,
+                log=logs[seed % len(logs)],
+                master=master,
+                table_format=options.format,
             )
-        sys.stdout.write(f"seed {seed}, {master}: the same tables after {'; '.join(told)}\n")
+        said = f"seed {seed}, {options.format}, {master}: the same tables after {'; '.join(told)}"
+        sys.stdout.write(f"{said}\n")
         sys.stdout.flush()
 
 
