@@ -3,7 +3,7 @@
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -14,8 +14,8 @@ _STARTED = "Spark Connect server started at"
 
 
 @contextmanager
-def connect_server(root: Path) -> Iterator[str]:
-    """Run a server, with its files below `root`; yields the URL for clients."""
+def connect_server(root: Path, more: Mapping[str, str] | None = None) -> Iterator[str]:
+    """Run a server, with its files below `root` and more settings; yields the URL for clients."""
     home = Path(pyspark.__file__).parent
     root.mkdir(parents=True, exist_ok=True)
     (root / "log4j2.properties").write_text(
@@ -34,6 +34,7 @@ def connect_server(root: Path) -> Iterator[str]:
         "spark.connect.grpc.binding.port": "0",
         "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1"
         f" -Dlog4j2.configurationFile={root / 'log4j2.properties'}",
+        **(more or {}),
     }
     command = [
         str(home / "bin" / "spark-submit"),

@@ -6,9 +6,13 @@ import sys
 from importlib.util import find_spec
 from pathlib import Path
 
+import pytest
+
 from groupsdk.history import local
 from groupsdk.history.sources.segment_files import segment_tasks
+from groupsdk.history.tables.table_formats import format_settings
 from tests.history.expected_tables import LOGS
+from tests.history.lakes import DELTA, PLAIN, delta_rows, parquet_rows, versions
 from tests.spark.connect_server import connect_server
 from tests.spark.test_landing import tables
 from tests.support.missing import lacking
@@ -42,19 +46,54 @@ def test_spark_connect_makes_the_tables_of_the_local_engine(tmp_path: Path) -> N
         log = LOGS[name](tmp_path / "made" / name.replace(" ", "-"))
         log.rename(tmp_path / "logs" / name)
         local.run(segment_tasks(str(tmp_path / "logs" / name)), str(tmp_path / "local" / name))
-    # a client of its own: a process has either a JVM or a server
-    environment = {key: value for key, value in os.environ.items() if not key.startswith("SPARK_")}
     with connect_server(tmp_path / "server") as url:
-        done = subprocess.run(
-            [sys.executable, "-c", _RUN, url, str(tmp_path), *names],
-            capture_output=True,
-            text=True,
-            env=environment,
-            check=False,
-        )
-    assert done.returncode == 0, done.stderr[-5_000:]
+        said = _client(_RUN, url, str(tmp_path), *names)
     for name in names:
         found, expected = (tables(tmp_path / engine / name) for engine in ("spark", "local"))
         for table, rows in expected.items():
             assert found[table] == rows, (name, table)
-    assert int(done.stdout.split()[-1]) == len(tables(tmp_path / "local" / names[0])["generations"])
+    assert int(said.split()[-1]) == len(tables(tmp_path / "local" / names[0])["generations"])
+
+
+def _client(code: str, *words: str) -> str:
+    """Run a client of its own: a process has either a JVM or a server."""
+    environment = {key: value for key, value in os.environ.items() if not key.startswith("SPARK_")}
+    done = subprocess.run(
+        [sys.executable, "-c", code, *words],
+        capture_output=True,
+        text=True,
+        env=environment,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-5_000:]
+    return done.stdout
+
+
+_RUN_DELTA = """
+import sys
+from pyspark import SparkContext
+from groupsdk.cli.main import main
+
+url, lake, *logs = sys.argv[1:]
+for log in logs:
+    command = ["history", "run", "--master", url, "--segments", log, "--out", lake, "--quiet"]
+    assert main([*command, "--format", "delta", "--cluster", "prod-eu", "--assignors", "sticky"]) == 0
+assert SparkContext._gateway is None
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1_800)
+def test_spark_connect_merges_into_delta_tables_as_the_local_engine_does(tmp_path: Path) -> None:
+    logs = [str(LOGS[name](tmp_path / name)) for name in ("bad input", "transactions")]
+    lake = tmp_path / "lake"
+    local.run(segment_tasks(logs[1]), str(tmp_path / "plain"), PLAIN)
+    settings = {**format_settings("delta"), "spark.sql.shuffle.partitions": "2"}
+    with connect_server(tmp_path / "server", settings) as url:
+        # created, and merged with those of another log
+        _client(_RUN_DELTA, url, str(lake), *logs)
+    assert delta_rows(lake) == parquet_rows(tmp_path / "plain")
+    before = versions(lake)
+    assert max(before.values()) > 1
+    local.run(segment_tasks(logs[1]), str(lake), DELTA)
+    assert versions(lake) == before

@@ -142,6 +142,7 @@ def test_delta_has_the_rows_of_parquet_by_spark_and_by_the_local_engine(tmp_path
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1_800)
 def test_a_day_that_spark_merges_into_a_year_rewrites_the_files_of_that_day(tmp_path: Path) -> None:
     days, *files = _said(_YEAR, tmp_path)
     assert int(days) == 365
