@@ -26,7 +26,7 @@ BUCKET_BYTES: Final = 32 * 1024 * 1024
 """How much of a log goes into one bucket."""
 HELD_BYTES: Final = 64 * 1024 * 1024
 """Up to so many bytes of a bucket are held at once, before they are compressed; of more, one piece after the other."""
-PIECES: Final = 4
+PIECES: Final = 8
 """A group that does not fit is read in pieces of this part of `HELD_BYTES`: to sort one takes three times its size."""
 BATCH_ROWS: Final = 20_000
 

@@ -74,21 +74,20 @@ class StageTables:
         schema = schema_of(name)
         folder_has_day = name in TABLES and TABLES[name].partition_by
         names = [each for each in columns or schema.names if not (folder_has_day and each == "day")]
-        found = []
+        declared = pa.schema([schema.field(each) for each in names])
+        wanted = None if groups is None else pa.array(list(groups), type=pa.string())
+        found = [declared.empty_table()]
         for path in self.files(name) if files is None else files:
             with self._system.open_input_file(path) as opened:
                 file = parquet.ParquetFile(opened)
                 chosen = _row_groups(file.metadata, groups)
-                if chosen:
-                    found.append(file.read_row_groups(chosen, columns=names).select(names))
-        declared = pa.schema([schema.field(each) for each in names])
-        if not found:
-            return declared.empty_table()
-        table = pa.concat_tables([each.cast(declared) for each in found])
-        if groups is None:
-            return table
-        wanted = pa.array(list(groups), type=pa.string())
-        return table.filter(pc.is_in(table.column("group_id"), wanted))
+                # of a large file few rows may be wanted: others go before more are read
+                for part in [chosen] if wanted is None else [[each] for each in chosen]:
+                    rows = file.read_row_groups(part, columns=names).select(names).cast(declared)
+                    if wanted is not None:
+                        rows = rows.filter(pc.is_in(rows.column("group_id"), wanted))
+                    found.append(rows)
+        return pa.concat_tables(found)
 
     def read_range(
         self, name: str, group: str, first: LogPosition, last: LogPosition, files: Sequence[str]
