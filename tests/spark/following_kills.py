@@ -15,6 +15,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
 from random import Random
 from typing import Any, Final
@@ -66,7 +67,8 @@ def run(archive: str, out: str, master: str, options: Options) -> None:
         sys.stdout.write(f"{_STEP}{updater.state.update} {name} {done}/{steps}\n")
         sys.stdout.flush()
 
-    catch_up(spark, archive, updater, at_once=1, progress=tell)
+    with closing(updater):
+        catch_up(spark, archive, updater, at_once=1, progress=tell)
     spark.stop()
 
 

@@ -5,6 +5,7 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from threading import RLock
 from typing import Final
 from urllib.parse import quote
 
@@ -100,6 +101,7 @@ class Updater:
             )
         self._lake: DeltaTables | None = None
         self._delivered = 0
+        self._updating = RLock()
         where = out
         if self._options.format == DELTA:
             check_cluster(self._options.cluster_id)
@@ -161,8 +163,12 @@ class Updater:
         return state
 
     def close(self) -> None:
-        """Release the directory for other processes."""
-        self._lease.release()
+        """Release the directory for other processes, once an update that another thread carries out, as Spark's, has ended.
+
+        Where Spark has died such a thread goes on. Threads of Arrow's and Delta's that it waits for would never let the process end.
+        """
+        with self._updating:
+            self._lease.release()
 
     @property
     def checkpoint(self) -> str:
@@ -206,6 +212,16 @@ class Updater:
             ConfigError: another process has taken over the directory, because this one was paused for long; or, with Delta, it has followed or
                 written the cluster's tables since.
         """
+        with self._updating:
+            return self._update(read, batch, positions, progress)
+
+    def _update(
+        self,
+        read: Callable[[Buckets], None],
+        batch: int | None,
+        positions: Mapping[str, int] | None,
+        progress: Progress,
+    ) -> bool:
         self._lease.check()
         # the last update, if that failed
         self._deliver()

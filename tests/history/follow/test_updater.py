@@ -1,10 +1,12 @@
 """Tables that are kept up to date, held against those that one run over the same log makes."""
 
 import gzip
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from random import Random
+from threading import Event
 from typing import Any
 
 import pyarrow as pa
@@ -41,6 +43,31 @@ def run_once(raw: Any, out: Path, options: Options = FEW) -> dict[str, list[Any]
     """Make the tables of raw records in one run of the local engine."""
     local.run([RawTask(raw)], str(out), options)
     return digests(out)
+
+
+def test_close_waits_for_the_update_that_another_thread_carries_out(
+    tmp_path: Path, mocker: MockerFixture
+) -> None:
+    # when Spark's JVM has died its update goes on, while the main thread is already at its end
+    updater = Updater(str(tmp_path / "out"), "log", FEW, buckets=2)
+    updates: list[int] = []
+    reading, closing = Event(), Event()
+    mocker.patch.object(
+        updater._lease, "release", side_effect=lambda: updates.append(updater.state.update)
+    )
+
+    def read(_: object) -> None:
+        reading.set()
+        assert closing.wait(60)
+
+    with ThreadPoolExecutor() as pool:
+        update = pool.submit(updater.update, read)
+        assert reading.wait(60)
+        close = pool.submit(updater.close)
+        closing.set()
+        assert update.result()
+        close.result()
+    assert updates == [1]
 
 
 # damaged places of segment files are no records, so an update is not told of them
