@@ -163,10 +163,8 @@ class Updater:
         return state
 
     def close(self) -> None:
-        """Release the directory for other processes, once an update that another thread carries out, as Spark's, has ended.
-
-        Where Spark has died such a thread goes on. Threads of Arrow's and Delta's that it waits for would never let the process end.
-        """
+        """Release the directory for other processes, once an update that another thread carries out, as Spark's, has ended."""
+        # where Spark has died it goes on, and threads of Arrow's that it waits for would never let the process end
         with self._updating:
             self._lease.release()
 
