@@ -29,6 +29,7 @@ from tests.benchmarks import (
     heartbeat_jitter,
     history_alerts,
     history_decoding,
+    history_growth,
     history_replay,
     idle_cost,
     import_cost,
@@ -59,8 +60,8 @@ ASSIGNORS: Final = (
     *("shards", "shard_moves"),
 )
 """What needs none; a JDK and Go for some of the peers."""
-HISTORY: Final = ("history_decoding", "history_replay", "history_alerts")
-"""What reads logs; Spark and a JDK for the first."""
+HISTORY: Final = ("history_decoding", "history_replay", "history_alerts", "history_merge")
+"""What reads logs; Spark and a JDK for the first and the last."""
 TABLES: Final = (*BROKER, *EMBEDDED, *ASSIGNORS, *HISTORY)
 PRINTED: Final = (
     *("wire_codec", "consumer_protocol"),
@@ -95,6 +96,7 @@ def run(names: list[str], options: list[str], *, quick: bool) -> tuple[str, list
         "history_decoding": lambda: history_decoding.run(options, quick=quick),
         "history_replay": lambda: history_replay.run(quick=quick),
         "history_alerts": lambda: history_alerts.run(quick=quick),
+        "history_merge": history_growth.run_merges,
     }
     alone = [name for name in (*EMBEDDED, *ASSIGNORS, *HISTORY) if name in names]
     return version, [*results, *(others[name]() for name in alone)]
