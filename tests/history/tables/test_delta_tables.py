@@ -287,7 +287,9 @@ def test_duckdb_and_pandas_answer_from_the_tables_of_parquet(
     logs: dict[str, Any], tmp_path: Path
 ) -> None:
     run(logs["transactions"], str(tmp_path / "plain"), PLAIN)
-    run(logs["transactions"], str(tmp_path / "lake"), DELTA)
+    # the second run merges: its files have texts that Arrow does not compare
+    for log in ("bad input", "transactions"):
+        run(logs[log], str(tmp_path / "lake"), DELTA)
     answers = []
     for query in questions():
         plain = duckdb.connect()
@@ -295,7 +297,11 @@ def test_duckdb_and_pandas_answer_from_the_tables_of_parquet(
         for name in RUN_TABLES:
             files = f"{tmp_path}/plain/{name}/**/*.parquet"
             plain.execute(f"CREATE VIEW {name} AS FROM read_parquet('{files}')")
-            lake.register(name, opened(f"{tmp_path}/lake", name).to_pyarrow_dataset())
+            table = opened(f"{tmp_path}/lake", name)
+            if files := table.file_uris():
+                lake.read_parquet(files, hive_partitioning=True).create_view(name)
+            else:
+                lake.register(name, table.to_pyarrow_table())
         # the order of equal ones is any
         found = sorted(map(str, lake.execute(query).fetchall()))
         assert found == sorted(map(str, plain.execute(query).fetchall()))
