@@ -20,6 +20,13 @@ from tests.support.interrupts import everywhere
 from tests.support.workers import eventually
 
 
+def ours() -> list[threading.Thread]:
+    """Return the threads of members: those that run, as one whose start was interrupted stays in Python's list for ever."""
+    return [
+        each for each in threading.enumerate() if each.name == "groupsdk-group" and each.is_alive()
+    ]
+
+
 @pytest.fixture
 def host() -> ThreadHost:
     return ThreadHost(config(bootstrap_servers="127.0.0.1:1"), SystemClock(), Mailbox())
@@ -27,7 +34,7 @@ def host() -> ThreadHost:
 
 def test_the_thread_is_a_daemon_with_the_name_of_its_group(host: ThreadHost) -> None:
     host.start()
-    (thread,) = [each for each in threading.enumerate() if each.name == "groupsdk-group"]
+    (thread,) = ours()
     assert thread.daemon
     host.abort()
     host.ended.result(60)
@@ -72,7 +79,7 @@ def test_an_interrupted_start_leaves_neither_a_thread_nor_a_loop() -> None:
             started = True
         if started:
             host.abort()
-        eventually(lambda: "groupsdk-group" not in [each.name for each in threading.enumerate()])
+        eventually(lambda: not ours())
         gc.collect()
 
     where = ("/groupsdk/drivers/hosts/", "/concurrent/futures/", "/asyncio/")
