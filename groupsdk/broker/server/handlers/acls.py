@@ -16,7 +16,8 @@ from groupsdk.wire.schema import Response
 _NO_AUTHORIZER = "No Authorizer is configured."
 _MANY_ACLS: Final = 512
 """The number of ACLs from which a response is encoded in steps."""
-_REMOVED_AT_ONCE: Final = 256
+_CHANGED_AT_ONCE: Final = 256
+_ADDED: Final = messages.AclCreationResult(0, None)
 
 
 def describe_acls(call: Call, request: messages.DescribeAclsRequest) -> Response | Steps | None:
@@ -55,39 +56,50 @@ def _list_acls(call: Call, request: messages.DescribeAclsRequest, authorizer: Au
     return messages.DescribeAclsResponse(error_message=None, resources=tuple(described))
 
 
-def create_acls(call: Call, request: messages.CreateAclsRequest) -> Response | None:
-    """Add the valid ACLs, with one result for each; requires "alter" on the cluster.
+def create_acls(call: Call, request: messages.CreateAclsRequest) -> Response | Steps | None:
+    """Add the valid ACLs, in steps, with one result for each; requires "alter" on the cluster.
 
     Raises BadRequestError if an element of an ACL is UNKNOWN (0).
     """
-    wanted = [
-        Acl(
-            resource_type=each.resource_type,
-            resource_name=each.resource_name,
-            pattern_type=each.resource_pattern_type,
-            principal=each.principal,
-            host=each.host,
-            operation=each.operation,
-            permission=each.permission_type,
-        )
-        for each in request.creations
-    ]
-    _check_known(*wanted)
+    for each in request.creations:
+        _check_elements(each, each.resource_pattern_type, each.permission_type)
     if not cluster_allowed(call, "alter"):
         return refuse(request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED, call.version)
     authorizer = call.node.cluster.authorizer
     if authorizer is None:
         result = messages.AclCreationResult(ErrorCode.SECURITY_DISABLED, _NO_AUTHORIZER)
         return messages.CreateAclsResponse(results=(result,) * len(request.creations))
-    problems = [acl_problem(acl) for acl in wanted]
-    authorizer.add(acl for acl, problem in zip(wanted, problems, strict=True) if problem is None)
-    return messages.CreateAclsResponse(
-        results=tuple(
-            messages.AclCreationResult(0, None)
-            if problem is None
-            else messages.AclCreationResult(ErrorCode.INVALID_REQUEST, problem)
-            for problem in problems
-        )
+    return _add_acls(call, request, authorizer)
+
+
+def _add_acls(call: Call, request: messages.CreateAclsRequest, authorizer: Authorizer) -> Steps:
+    results = []
+    call.large = len(request.creations) > _MANY_ACLS
+    for start in range(0, len(request.creations), _CHANGED_AT_ONCE):
+        if start:
+            yield
+        valid = []
+        for each in request.creations[start : start + _CHANGED_AT_ONCE]:
+            acl = _created(each)
+            problem = acl_problem(acl)
+            if problem is None:
+                valid.append(acl)
+                results.append(_ADDED)
+            else:
+                results.append(messages.AclCreationResult(ErrorCode.INVALID_REQUEST, problem))
+        authorizer.add(valid)
+    return messages.CreateAclsResponse(results=tuple(results))
+
+
+def _created(asked: messages.AclCreation) -> Acl:
+    return Acl(
+        resource_type=asked.resource_type,
+        resource_name=asked.resource_name,
+        pattern_type=asked.resource_pattern_type,
+        principal=asked.principal,
+        host=asked.host,
+        operation=asked.operation,
+        permission=asked.permission_type,
     )
 
 
@@ -113,10 +125,10 @@ def _remove_acls(call: Call, request: messages.DeleteAclsRequest, authorizer: Au
         gone = yield from _matching_acls(_filter(wanted), authorizer, pace)
         call.large |= len(gone) > _MANY_ACLS
         told: list[messages.DeleteAclsMatchingAcl] = []
-        for start in range(0, len(gone), _REMOVED_AT_ONCE):
-            if pace.due(_REMOVED_AT_ONCE):
+        for start in range(0, len(gone), _CHANGED_AT_ONCE):
+            if pace.due(_CHANGED_AT_ONCE):
                 yield
-            some = gone[start : start + _REMOVED_AT_ONCE]
+            some = gone[start : start + _CHANGED_AT_ONCE]
             authorizer.remove(some)
             told += map(_matching, some)
         results.append(messages.DeleteAclsFilterResult(0, None, tuple(told)))
@@ -152,8 +164,14 @@ def _matching(acl: Acl) -> messages.DeleteAclsMatchingAcl:
 def _check_known(*asked: Acl | AclFilter) -> None:
     """Reject elements that are UNKNOWN (0) by closing the connection, as Kafka does when it decodes the request."""
     for each in asked:
-        if 0 in (each.resource_type, each.pattern_type, each.operation, each.permission):
-            raise BadRequestError(f"an ACL has an UNKNOWN element: {each}")
+        _check_elements(each, each.pattern_type, each.permission)
+
+
+def _check_elements(
+    asked: Acl | AclFilter | messages.AclCreation, pattern_type: int, permission: int
+) -> None:
+    if 0 in (asked.resource_type, pattern_type, asked.operation, permission):
+        raise BadRequestError(f"an ACL has an UNKNOWN element: {asked}")
 
 
 def _filter(asked: messages.DescribeAclsRequest | messages.DeleteAclsFilter) -> AclFilter:
