@@ -469,7 +469,9 @@ def test_joins_of_very_many_topics_are_not_decoded_on_the_way(mocker: MockerFixt
         assert decoded.call_count == 1
 
 
-def test_rules_of_a_large_cluster_are_made_listed_and_removed_in_steps(mocker: MockerFixture) -> None:
+def test_rules_of_a_large_cluster_are_made_listed_and_removed_in_steps(
+    mocker: MockerFixture,
+) -> None:
     settings = {"authorizer.class.name": "standard", "super.users": "User:ANONYMOUS"}
     made = tuple(AclCreation(2, name, 3, "User:x", "*", 3, 3) for name in _NAMES[:4_000])
     steps = mocker.spy(Connection, "go_on_with")
