@@ -17,6 +17,7 @@ from groupsdk.broker.server.apis import APIS
 from groupsdk.broker.server.call import Route
 from groupsdk.broker.server.connection import Connection
 from groupsdk.broker.server.handlers import metadata as metadata_handlers
+from groupsdk.broker.server.pace import OPENING_COSTS
 from groupsdk.broker.server.split_requests import InParts
 from groupsdk.wire.consumer_protocol import (
     ConsumerProtocolDecoder,
@@ -54,9 +55,15 @@ from groupsdk.wire.messages.groups import (
     SyncGroupRequestAssignment,
 )
 from groupsdk.wire.messages.log_offsets import (
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsTopic,
     ListOffsetsPartition,
     ListOffsetsRequest,
     ListOffsetsTopic,
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopic,
 )
 from groupsdk.wire.messages.metadata import (
     FindCoordinatorRequest,
@@ -92,7 +99,11 @@ from groupsdk.wire.messages.topics import (
     DeleteTopicsRequest,
     DeleteTopicState,
 )
-from groupsdk.wire.messages.transactions import DescribeTransactionsRequest
+from groupsdk.wire.messages.transactions import (
+    DescribeProducersRequest,
+    DescribeTransactionsRequest,
+    TopicRequest as ProducersOfTopic,
+)
 from groupsdk.wire.schema import Request
 from tests.broker.clients import (
     Client,
@@ -467,6 +478,37 @@ def test_joins_of_very_many_topics_are_not_decoded_on_the_way(mocker: MockerFixt
         # "1" is one of the names, but does not exist
         assert codes == {"t": 0, "1": 3}
         assert decoded.call_count == 1
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        ListOffsetsRequest(
+            topics=(ListOffsetsTopic("t", tuple(ListOffsetsPartition(n) for n in range(200))),)
+        ),
+        OffsetForLeaderEpochRequest(
+            topics=(
+                OffsetForLeaderTopic("t", tuple(OffsetForLeaderPartition(n) for n in range(200))),
+            )
+        ),
+        DeleteRecordsRequest(
+            (DeleteRecordsTopic("t", tuple(DeleteRecordsPartition(n, 0) for n in range(200))),)
+        ),
+        DescribeProducersRequest((ProducersOfTopic("t", tuple(range(200))),)),
+        FetchRequest(
+            topics=(FetchTopic(topic="t", partitions=tuple(FetchPartition(n) for n in range(200))),)
+        ),
+    ],
+    ids=lambda each: type(each).__name__,
+)
+def test_logs_that_a_request_opens_are_opened_in_steps(
+    request_: Request[Any], mocker: MockerFixture
+) -> None:
+    """After a restart none is open, and each takes a millisecond or more."""
+    steps = mocker.spy(Connection, "go_on_with")
+    with EmbeddedBroker(topics={"t": 200}) as broker, connect(broker) as client:
+        client.ask(request_, 12 if isinstance(request_, FetchRequest) else None)
+    assert steps.call_count >= 200 * OPENING_COSTS // 1_024
 
 
 def test_rules_of_a_large_cluster_are_made_listed_and_removed_in_steps(

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final, cast
 
 
 if TYPE_CHECKING:
+    from groupsdk.broker.log_manager import LogManager
     from groupsdk.wire.schema import Response
 
 
@@ -17,6 +18,8 @@ _PAUSE_AFTER: Final = 512
 """How many elements of a request are handled before a pause: some milliseconds' work."""
 CHANGE_COSTS: Final = 64
 """The weight of a change in the catalogue or in a directory, in simple elements."""
+OPENING_COSTS: Final = 128
+"""The weight of opening the log of a partition, in simple elements."""
 
 
 class Pace:
@@ -34,6 +37,11 @@ class Pace:
             return False
         self._done = weight
         return True
+
+
+def log_costs(logs: "LogManager", topic: str, partition: int) -> int:
+    """Return the weight of looking into the log of a partition, which may be opened for that."""
+    return 1 if logs.is_open(topic, partition) else OPENING_COSTS
 
 
 def at_once(answer: "Response | Steps | None") -> "Response | None":

@@ -6,7 +6,7 @@ from typing import Final
 from groupsdk.broker.catalogue import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, Topic
 from groupsdk.broker.log_manager import LogManager
 from groupsdk.broker.server.call import Call, allowed, cluster_allowed, operations
-from groupsdk.broker.server.pace import Pace, Steps
+from groupsdk.broker.server.pace import OPENING_COSTS, Pace, Steps, log_costs
 from groupsdk.error_code import ErrorCode
 from groupsdk.errors import GroupSdkError
 from groupsdk.wire.messages import cluster as messages
@@ -25,8 +25,6 @@ from groupsdk.wire.messages.transactions import (
 
 
 _BROKERS: Final = 1
-_OPENING: Final = 64
-"""The weight of opening a log, in elements."""
 
 
 def describe_cluster(
@@ -99,22 +97,27 @@ def _log_dir_partition(
 ) -> Generator[None, None, messages.DescribeLogDirsPartition]:
     if not logs.exists(topic.name, index):
         return messages.DescribeLogDirsPartition(index, 0)
-    if not logs.is_open(topic.name, index) and pace.due(_OPENING):
+    if not logs.is_open(topic.name, index) and pace.due(OPENING_COSTS):
         yield
     return messages.DescribeLogDirsPartition(index, logs.get(topic, index).size)
 
 
-def describe_producers(call: Call, request: DescribeProducersRequest) -> DescribeProducersResponse:
-    """List the producers of partitions, and where their open transactions start (KIP-664); requires "read" on the topic."""
-    return DescribeProducersResponse(
-        topics=tuple(
-            TopicResponse(
-                topic.name,
-                tuple(_producers(call, topic.name, each) for each in topic.partition_indexes),
-            )
-            for topic in request.topics
-        )
-    )
+def describe_producers(call: Call, request: DescribeProducersRequest) -> Steps:
+    """List the producers of partitions, and where their open transactions start (KIP-664), in steps.
+
+    Requires "read" on the topic.
+    """
+    pace = Pace()
+    logs = call.node.cluster.logs
+    topics = []
+    for topic in request.topics:
+        described = []
+        for each in topic.partition_indexes:
+            if pace.due(log_costs(logs, topic.name, each)):
+                yield
+            described.append(_producers(call, topic.name, each))
+        topics.append(TopicResponse(topic.name, tuple(described)))
+    return DescribeProducersResponse(topics=tuple(topics))
 
 
 def _producers(call: Call, name: str, partition: int) -> PartitionResponse:

@@ -8,7 +8,7 @@ from groupsdk.broker.cluster import ClusterError
 from groupsdk.broker.coordinator.runtime.scheduler import Timer
 from groupsdk.broker.server.call import Call, LeaderHints, allowed
 from groupsdk.broker.server.fetch_sessions import FetchedPartition, FetchSession, Key
-from groupsdk.broker.server.pace import Pace, Steps
+from groupsdk.broker.server.pace import Pace, Steps, log_costs
 from groupsdk.error_code import ErrorCode
 from groupsdk.errors import GroupSdkError
 from groupsdk.wire.messages.fetch import (
@@ -203,11 +203,12 @@ class _Read:
     def all(self, session: FetchSession) -> Generator[None, None, None]:
         """Read every partition of a session, in steps."""
         pace = Pace()
+        logs = self._call.node.cluster.logs
         # a copy, since the session may change between two steps
         for wanted in tuple(session.partitions.values()):
-            if pace.due():
-                yield
             topic = self._topic(wanted)
+            if pace.due(1 if topic is None else log_costs(logs, topic.name, wanted.partition)):
+                yield
             part = self._one(topic, wanted)
             self.parts.append((topic, wanted, part))
             if part.error_code:

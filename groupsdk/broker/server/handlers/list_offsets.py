@@ -7,7 +7,7 @@ from groupsdk.broker.cluster import ClusterError
 from groupsdk.broker.log.partition_log import PartitionLog
 from groupsdk.broker.log.timestamp_lookup import OffsetAndTimestamp
 from groupsdk.broker.server.call import Call, allowed
-from groupsdk.broker.server.pace import Pace, Steps
+from groupsdk.broker.server.pace import Pace, Steps, log_costs
 from groupsdk.error_code import ErrorCode
 from groupsdk.errors import GroupSdkError
 from groupsdk.wire.messages import log_offsets as messages
@@ -38,13 +38,14 @@ def list_offsets(call: Call, request: messages.ListOffsetsRequest) -> Steps:
     """
     committed = request.isolation_level == _READ_COMMITTED
     pace = Pace()
+    logs = call.node.cluster.logs
     topics = []
     for topic in request.topics:
         found = []
         for partition in topic.partitions:
-            if pace.due(
-                _SEARCH if partition.timestamp >= 0 or partition.timestamp == _MAX_TIMESTAMP else 1
-            ):
+            searches = partition.timestamp >= 0 or partition.timestamp == _MAX_TIMESTAMP
+            weight = log_costs(logs, topic.name, partition.partition_index)
+            if pace.due(max(weight, _SEARCH) if searches else weight):
                 yield
             if call.lost:
                 return None
@@ -94,22 +95,22 @@ def _found(
     return found
 
 
-def offset_for_leader_epoch(
-    call: Call, request: messages.OffsetForLeaderEpochRequest
-) -> messages.OffsetForLeaderEpochResponse:
-    """Return the end offsets of leader epochs, by which clients detect truncation (KIP-320).
+def offset_for_leader_epoch(call: Call, request: messages.OffsetForLeaderEpochRequest) -> Steps:
+    """Return the end offsets of leader epochs, by which clients detect truncation (KIP-320), in steps.
 
     Requires "describe" on the topic.
     """
-    return messages.OffsetForLeaderEpochResponse(
-        topics=tuple(
-            messages.OffsetForLeaderTopicResult(
-                topic.topic,
-                tuple(_epoch_end(call, topic.topic, partition) for partition in topic.partitions),
-            )
-            for topic in request.topics
-        )
-    )
+    pace = Pace()
+    logs = call.node.cluster.logs
+    topics = []
+    for topic in request.topics:
+        ends = []
+        for each in topic.partitions:
+            if pace.due(log_costs(logs, topic.topic, each.partition)):
+                yield
+            ends.append(_epoch_end(call, topic.topic, each))
+        topics.append(messages.OffsetForLeaderTopicResult(topic.topic, tuple(ends)))
+    return messages.OffsetForLeaderEpochResponse(topics=tuple(topics))
 
 
 def _epoch_end(

@@ -322,20 +322,18 @@ def _placed(call: Call, asked: messages.CreatePartitionsTopic, more: int) -> lis
     return [each.broker_ids[0] for each in asked.assignments or ()]
 
 
-def delete_records(call: Call, request: DeleteRecordsRequest) -> DeleteRecordsResponse:
-    """Delete the records before an offset; -1 deletes all records. Requires "delete" on the topic."""
-    return DeleteRecordsResponse(
-        topics=tuple(
-            DeleteRecordsTopicResult(
-                topic.name,
-                tuple(
-                    _delete_records(call, topic.name, partition.partition_index, partition.offset)
-                    for partition in topic.partitions
-                ),
-            )
-            for topic in request.topics
-        )
-    )
+def delete_records(call: Call, request: DeleteRecordsRequest) -> Steps:
+    """Delete the records before an offset, in steps; -1 deletes all records. Requires "delete" on the topic."""
+    pace = Pace()
+    topics = []
+    for topic in request.topics:
+        deleted = []
+        for each in topic.partitions:
+            if pace.due(CHANGE_COSTS):
+                yield
+            deleted.append(_delete_records(call, topic.name, each.partition_index, each.offset))
+        topics.append(DeleteRecordsTopicResult(topic.name, tuple(deleted)))
+    return DeleteRecordsResponse(topics=tuple(topics))
 
 
 def _delete_records(
