@@ -39,7 +39,7 @@ from tests.simulation.watched_consumers import ConsumerSimulation, random_consum
 from tests.support.cases import with_long
 
 
-SEEDS = 400
+SEEDS = 600
 Patch = pytest.MonkeyPatch
 pytestmark = pytest.mark.usefixtures("quiet")
 Mutant = Callable[[Patch], None]
