@@ -4,7 +4,7 @@ from difflib import get_close_matches
 from importlib.metadata import EntryPoint, entry_points
 from typing import Final
 
-from groupsdk.assignment import AssignorLike, PartitionAssignor, missing_parts
+from groupsdk.assignment import AssignorLike, PartitionAssignor, is_assignor, missing_parts
 from groupsdk.errors import ConfigError
 
 
@@ -48,7 +48,7 @@ def resolve(assignor: AssignorLike) -> PartitionAssignor:
     """
     if isinstance(assignor, str):
         return _made(_found(assignor), repr(assignor))
-    if isinstance(assignor, PartitionAssignor) and not isinstance(assignor, type):
+    if is_assignor(assignor):
         return assignor
     if callable(assignor):
         return _made(assignor, getattr(assignor, "__qualname__", repr(assignor)))
@@ -93,14 +93,14 @@ def _unknown(name: str) -> str:
 
 def _made(maker: object, what: str) -> PartitionAssignor:
     made = maker
-    if callable(maker) and (isinstance(maker, type) or not isinstance(maker, PartitionAssignor)):
+    if callable(maker) and not is_assignor(maker):
         try:
             made = maker()
         except TypeError as error:
             raise ConfigError(
                 f"assignor {what} cannot be created without arguments: {error}"
             ) from error
-    if not isinstance(made, PartitionAssignor):
+    if not is_assignor(made):
         raise ConfigError(f"{what} is not an assignor: {made!r} lacks {_lacking(made)}")
     return made
 

@@ -7,7 +7,7 @@ are a million small integers, not a million objects.
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import Any, Final, NamedTuple, Protocol, runtime_checkable
+from typing import Any, Final, NamedTuple, Protocol, TypeGuard, runtime_checkable
 
 from groupsdk.errors import ConfigError
 
@@ -150,6 +150,14 @@ def missing_parts(thing: object) -> list[str]:
     ]
 
 
+def is_assignor(thing: object) -> TypeGuard["PartitionAssignor"]:
+    """Return whether an object, not a class, is an assignor.
+
+    Also one that hands its attributes on to another by `__getattr__`, which `isinstance` refuses from Python 3.12 on.
+    """
+    return not isinstance(thing, type) and not missing_parts(thing)
+
+
 @runtime_checkable
 class PartitionAssignor(Protocol):
     """An algorithm that assigns the partitions of topics to members (Kafka: `ConsumerPartitionAssignor`).
@@ -220,7 +228,7 @@ def resolve_assignor(assignor: AssignorLike) -> PartitionAssignor:
     Raises:
         ConfigError: the name is unknown, the registry is not installed, or the value is not an assignor.
     """
-    if isinstance(assignor, PartitionAssignor) and not isinstance(assignor, type):
+    if is_assignor(assignor):
         return assignor
     # not above: it takes time to import, and few programs name an assignor
     from importlib.metadata import EntryPoint

@@ -2,10 +2,11 @@
 
 import sys
 import tomllib
+from collections.abc import Callable
 from importlib.metadata import EntryPoint, EntryPoints
 from pathlib import Path
 from types import ModuleType
-from typing import cast
+from typing import Any, cast
 
 import pytest
 
@@ -15,7 +16,7 @@ from assignors.registry import (
     known_assignors,
     resolve,
 )
-from groupsdk.assignment import AssignorLike
+from groupsdk.assignment import AssignorLike, PartitionAssignor, resolve_assignor
 from groupsdk.errors import ConfigError
 
 
@@ -147,3 +148,21 @@ def test_a_name_that_two_packages_declare(declared: list[EntryPoint]) -> None:
 def test_unknown_assignor_is_refused_with_the_reason(assignor: object, problem: str) -> None:
     with pytest.raises(ConfigError, match=problem):
         resolve(cast("AssignorLike", assignor))
+
+
+class Wrapped:
+    """An assignor that hands on to another what it does not do itself."""
+
+    def __init__(self) -> None:
+        self._inner = resolve("range")
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._inner, name)
+
+
+@pytest.mark.parametrize("resolver", [resolve, resolve_assignor])
+def test_assignor_may_hand_on_to_another(resolver: Callable[[Any], PartitionAssignor]) -> None:
+    """On every Python: `isinstance` with a protocol looks at no `__getattr__` from 3.12 on."""
+    wrapped: Any = Wrapped()
+    assert resolver(wrapped) is wrapped
+    assert resolver(Wrapped).name == "range"

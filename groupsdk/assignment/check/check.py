@@ -12,6 +12,7 @@ from groupsdk.assignment import (
     PartitionAssignor,
     Partitions,
     RebalanceProtocol,
+    is_assignor,
     missing_parts,
 )
 from groupsdk.assignment.check.cases import (
@@ -172,9 +173,7 @@ def _made(assignor: Callable[[], Any]) -> object:
 
 
 def _maker(assignor: Any) -> Callable[[], Any]:
-    if isinstance(assignor, type) or not (
-        isinstance(assignor, PartitionAssignor) or is_server_assignor(assignor)
-    ):
+    if isinstance(assignor, type) or not (is_assignor(assignor) or is_server_assignor(assignor)):
         make: Callable[[], Any] = assignor
         return make
 
@@ -200,7 +199,7 @@ class _Check:
         """Check the properties that do not depend on a group."""
         assignor: object = self._make()
         missing = missing_parts(assignor)
-        if missing or not isinstance(assignor, PartitionAssignor):
+        if not is_assignor(assignor):
             raise AssignorCheckError(
                 f"{assignor!r} is not a PartitionAssignor: it lacks {', '.join(missing)}"
             )

@@ -14,6 +14,7 @@ from groupsdk.assignment import (
     PartitionAssignor,
     RebalanceProtocol,
     Subscription,
+    is_assignor,
     reads_reports,
     resolve_assignor,
 )
@@ -184,7 +185,7 @@ def _usable(made: Any, where: str) -> ServerAssignor:
         )
     if not callable(assign):
         raise ConfigError(f"{where} has no {_CONTRACT}: assign cannot be called")
-    if isinstance(made, PartitionAssignor):
+    if is_assignor(made):
         return MemberAssignorOnBroker(made)
     if iscoroutinefunction(assign):
         raise ConfigError(f"{where}: assign must be a plain function, not async def")
