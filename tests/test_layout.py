@@ -108,7 +108,7 @@ TESTED_ELSEWHERE: dict[str, tuple[str, str]] = {
 # The most lines of Python that each part of the library may have, and the tests: what a reader has to hold.
 # A part that needs more raises its number in a commit that says why.
 BUDGETS: dict[tuple[str, ...], int] = {
-    ("groupsdk/*.py", "groupsdk/settings", "groupsdk/assignment/*.py"): 4_605,
+    ("groupsdk/*.py", "groupsdk/settings", "groupsdk/assignment/*.py"): 4_620,
     ("groupsdk/wire",): 10_595,
     ("groupsdk/member",): 5_530,
     ("groupsdk/drivers",): 5_575,
@@ -129,7 +129,7 @@ BUDGETS: dict[tuple[str, ...], int] = {
     ("groupsdk/election",): 440,
     ("groupsdk/shards",): 5_210,
     ("groupsdk/verdict",): 2_630,
-    ("tests",): 152_275,
+    ("tests",): 152_360,
 }
 MAX_MODULES = 596
 LONG_MODULE = 800
