@@ -124,6 +124,29 @@ def test_a_caller_that_kept_partitions_over_the_lapse_does_not_join_with_them(
     assert member.call(PrepareJoin).generation == LOST
 
 
+@pytest.mark.parametrize(("generation", "joins_again"), [(1, True), (2, False)])
+def test_rebalance_that_was_due_before_the_loss_is_due_still(
+    member: Driver, generation: int, joins_again: bool
+) -> None:
+    """A static member gets its place back without a rebalance, and what it gave up before would stay with nobody."""
+    member.handle(RejoinRequested("partitions were given up"))
+    member.prepare()
+    member.disconnect()
+    member.advance(6_000)
+    member.found()
+    member.prepare()
+    member.answer(joined(generation))
+    member.answer(synced())
+    member.deliver()
+    assert member.view.joining == joins_again
+    if joins_again:
+        member.prepare()
+        member.answer(joined(generation))
+        member.answer(synced())
+        member.deliver()
+        assert not member.view.joining, "once"
+
+
 def test_a_rejoin_after_the_lapse_begins_with_the_loss(member: Driver) -> None:
     member.handle(RejoinRequested("other topics"))
     member.prepare()

@@ -145,6 +145,11 @@ def test_a_static_leader_that_has_lapsed_and_returns_does_not_see_that_topics_gr
     random_consumer_run(91_795_720_042_365, extended=True)
 
 
+def test_a_rebalance_that_was_due_before_a_static_member_lost_its_place_is_due_still() -> None:
+    """It had given a partition up, and its poll interval ended before it joined again."""
+    random_consumer_run(5_700_000_069, extended=True)
+
+
 @pytest.mark.parametrize("after_ms", [7_400, 7_800])
 def test_member_closing_in_a_slow_callback_may_be_removed(after_ms: int) -> None:
     """It closes in the middle of a slow callback, and the time to give partitions up ends a moment later."""

@@ -27,6 +27,7 @@ from groupsdk.member.member import Member
 from groupsdk.member.membership import Answer
 from groupsdk.member.recorder import RebalanceEvent
 from groupsdk.member.requests import PARKED, InFlightRequest
+from groupsdk.member.state import MemberState
 from groupsdk.settings.backoff import ExponentialBackoff
 from groupsdk.types import NO_GENERATION_ID, UNKNOWN_MEMBER_ID, Generation, ProtocolMetadata
 from groupsdk.wire.messages.groups import (
@@ -47,6 +48,8 @@ HAND_OVERS: Final = 100
 """How many rebalances in a row are granted at once to a caller that hands work over."""
 HAND_OVER_REFILL_MS: Final = 250
 """In how many milliseconds one more is."""
+
+_STILL_OWED: Final = "a rebalance was due before the member lost its place"
 
 KAFKA_ASSIGNORS: Final = frozenset({"range", "roundrobin", "sticky", "cooperative-sticky"})
 """The names of Kafka's own assignors: it makes no difference that they are not used if the broker assigns."""
@@ -182,6 +185,8 @@ class Rebalance:
         """Whether the group has no leader: its coordinator computes the assignments (KIP-848)."""
         self._mismatch = ProtocolMismatch(member)
         self._join_sent_ms = 0
+        self._owed_in: int | None = None
+        """The generation in which a rebalance was due when the member lost its place."""
         self._joining_since_ms: int | None = None
         """When the first join of this rebalance was sent: Kafka's `lastRebalanceStartMs`."""
 
@@ -313,6 +318,10 @@ class Rebalance:
             return self.fail(wrong)
         self._move(Trigger.SYNC_ANSWERED)
         self.rejoin.succeeded(member.now_ms)
+        if self._owed_in == member.generation.generation_id:
+            # a static member got its place back, and the group has not rebalanced
+            self.rejoin.request(_STILL_OWED)
+        self._owed_in = None
         member.assignment_epoch += 1
         # The coordinator counts the session from its answer, which may have waited for this process to
         # run. What is certain is only that it accepted something sent then: a heartbeat settles the rest.
@@ -386,6 +395,7 @@ class Rebalance:
 
     def expel(self, why: str, *, keep_member_id: bool) -> list[Action]:
         """Reset the membership, and rejoin at once, with or without its member id."""
+        self._note_owed()
         self.rejoin.again_now(why, self._member.now_ms)
         actions = self._reset(why, keep_member_id=keep_member_id)
         event = self._member.recorder.lose(self._member.now_ms)
@@ -396,6 +406,7 @@ class Rebalance:
 
     def leave(self, why: str) -> list[Action]:
         """Reset the membership after leaving; rejoining is up to the caller."""
+        self._note_owed()
         actions = self._reset(why, keep_member_id=False)
         event = self._member.recorder.leave(self._member.now_ms)
         if event is not None:
@@ -422,6 +433,13 @@ class Rebalance:
         member.is_leader = False
         member.heartbeat.forget()
         return actions
+
+    def _note_owed(self) -> None:
+        """Remember that the member was to join again, or did: a static one may get its place back without a rebalance."""
+        member = self._member
+        joins = self.rejoin.needed or member.state is MemberState.PREPARING_REBALANCE
+        if joins and not member.generation.is_reset:
+            self._owed_in = member.generation.generation_id
 
     def _reset(self, why: str, *, keep_member_id: bool) -> list[Action]:
         self._member.call = None
