@@ -110,7 +110,7 @@ TESTED_ELSEWHERE: dict[str, tuple[str, str]] = {
 BUDGETS: dict[tuple[str, ...], int] = {
     ("groupsdk/*.py", "groupsdk/settings", "groupsdk/assignment/*.py"): 4_620,
     ("groupsdk/wire",): 10_595,
-    ("groupsdk/member",): 5_530,
+    ("groupsdk/member",): 5_550,
     ("groupsdk/drivers",): 5_575,
     ("groupsdk/consumer",): 5_980,
     ("groupsdk/connect",): 10_665,
@@ -129,7 +129,7 @@ BUDGETS: dict[tuple[str, ...], int] = {
     ("groupsdk/election",): 440,
     ("groupsdk/shards",): 5_210,
     ("groupsdk/verdict",): 2_630,
-    ("tests",): 152_360,
+    ("tests",): 152_400,
 }
 MAX_MODULES = 596
 LONG_MODULE = 800

@@ -31,9 +31,8 @@ class TimerKind(Enum):
     REGEX = "regex"
     """The group's expressions must be resolved; a timer of the group, not of a member."""
 
-    __hash__ = (
-        object.__hash__
-    )  # looked up for each heartbeat, and Enum.__hash__ is implemented in Python
+    # looked up for each heartbeat, and Enum's own is written in Python
+    __hash__ = object.__hash__
 
 
 class GroupTimer(Deadline):
