@@ -192,7 +192,7 @@ def root_logger() -> Iterator[None]:
 
 @pytest.mark.usefixtures("root_logger")
 def test_without_pidfd_the_parent_is_looked_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    def pidfd_open(_: int) -> int:
+    def pidfd_open(_: int, _flags: int = 0) -> int:
         raise OSError(38, "Function not implemented")
 
     monkeypatch.setattr(os, "pidfd_open", pidfd_open)
