@@ -139,7 +139,7 @@ class Coordinators:
         topic: str,
         make: Callable[[int], CoordinatorShard],
         write_markers: Callable[[MarkerPartitions], None] | None = None,
-        at_once: int = AT_ONCE_RECORDS,
+        at_once: int | None = None,
     ) -> None:
         self.topic = topic
         self._cluster = cluster
@@ -147,7 +147,7 @@ class Coordinators:
         self._write_markers = write_markers
         self._runtimes: dict[int, CoordinatorRuntime] = {}
         # of all coordinators that start in this iteration of the loop together
-        self._left_at_once = at_once
+        self._left_at_once = AT_ONCE_RECORDS if at_once is None else at_once
 
     def partition_for(self, key: str) -> int:
         """Return the partition of a group or transactional id; creates the internal topic on first use."""

@@ -371,6 +371,7 @@ def test_a_process_that_cannot_be_started_leaves_nothing_behind(
     broker: ScriptedBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys, "executable", "/does/not/exist")
+    gc.collect()  # what earlier tests have left open
     before = len(list(Path("/proc/self/fd").iterdir()))
     worker = PlainWorker(settings(broker, "process"))
     with pytest.raises(EngineError, match=r"cannot start the child process.*No such file"):
