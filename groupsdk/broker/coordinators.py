@@ -130,7 +130,8 @@ class Coordinators:
 
     Args:
         write_markers: starts writing the end of a transaction to its partitions; None: for groups.
-        at_once: logs of fewer records are loaded where a request asks for their coordinator, others in steps.
+        at_once: logs of fewer records are loaded where a request asks for their coordinator, others in steps; None:
+            `AT_ONCE_RECORDS`.
     """
 
     def __init__(

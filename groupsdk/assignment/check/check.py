@@ -198,11 +198,9 @@ class _Check:
     def shape(self) -> None:
         """Check the properties that do not depend on a group."""
         assignor: object = self._make()
-        missing = missing_parts(assignor)
         if not is_assignor(assignor):
-            raise AssignorCheckError(
-                f"{assignor!r} is not a PartitionAssignor: it lacks {', '.join(missing)}"
-            )
+            missing = ", ".join(missing_parts(assignor))
+            raise AssignorCheckError(f"{assignor!r} is not a PartitionAssignor: it lacks {missing}")
         name, version, protocols = (
             *(assignor.name, assignor.version),
             assignor.supported_protocols,

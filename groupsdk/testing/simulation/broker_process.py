@@ -7,10 +7,7 @@ from uuid import UUID
 from groupsdk.broker.catalogue import OFFSETS_TOPIC, Topic
 from groupsdk.broker.cluster import Cluster
 from groupsdk.broker.coordinator.group.shard import GroupCoordinatorShard
-from groupsdk.broker.coordinator.runtime.coordinator_runtime import (
-    AT_ONCE_RECORDS,
-    CoordinatorRuntime,
-)
+from groupsdk.broker.coordinator.runtime.coordinator_runtime import CoordinatorRuntime
 from groupsdk.broker.coordinators import Coordinators
 from groupsdk.broker.log.errors import StorageError
 from groupsdk.broker.log.files import MemoryFiles
@@ -93,7 +90,7 @@ class SimulatedCluster(Cluster):
     @override
     def groups(self) -> Coordinators:
         if self._groups is None:
-            at_once = 0 if self.loads_slowly else AT_ONCE_RECORDS
+            at_once = 0 if self.loads_slowly else None
             self._groups = Coordinators(self, OFFSETS_TOPIC, self.make_shard, at_once=at_once)
         return self._groups
 

@@ -25,6 +25,7 @@ GROUP: Final = "g"
 NODES: Final = 3
 _NEXT_START_MS: Final = 500
 _LOAD_MS: Final = {2: 300, 3: 2_500}
+"""How long coordinators load, by the seed's remainder by 13, so that nothing is drawn for it; others load at once."""
 AFTERMATH_MS: Final = 25_000
 """How long after a fault its consequences are tolerated."""
 
