@@ -65,6 +65,13 @@ class ClusterNode(Protocol):
         """Return the host and port that clients of a listener connect to."""
 
 
+class OffLoop(Protocol):
+    """Runs functions that take long, one after the other, on another thread."""
+
+    def __call__(self, work: Callable[[], Any], done: Callable[[Exception | None], Any], /) -> Any:
+        """Run a function; `done` is called on the broker's thread, later, with what it raised, or None."""
+
+
 class Cluster:
     """The state that all nodes of one process share.
 
@@ -121,6 +128,8 @@ class Cluster:
         """The threads of assignors; None: assignors run at once."""
         self.from_any_thread: Callable[[Callable[[], Any]], Any] | None = None
         """Calls a function on the broker's thread, from any thread; None: assignors do not use threads."""
+        self.off_loop: OffLoop | None = None
+        """Runs a function on another thread; None: all run at once."""
         self._next_leader = 0
         # deletions interrupted by a crash: offsets that groups committed for the topics are still in the logs
         self._half_deleted = set(catalogue.deleted)

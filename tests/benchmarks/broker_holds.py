@@ -565,8 +565,8 @@ def run(arguments: list[str], *, quick: bool) -> Result:
     result.notes = [
         (
             "A hold is one callback of the loop, by the CPU clock of its thread, with what the garbage collector, set as by"
-            " `groupsdk broker`, did in it. The first request of a group imports the coordinators, which `groupsdk broker`"
-            f" has loaded before. The load average was {load:.1f} on {os.cpu_count()} cores before: caches that others use,"
+            " `groupsdk broker`, did in it. A thread imports what the first request of a kind needs."
+            f" The load average was {load:.1f} on {os.cpu_count()} cores before: caches that others use,"
             " too, make CPU times longer. Command: `python -m tests.benchmarks --full --only broker_holds --docs`."
         )
     ]

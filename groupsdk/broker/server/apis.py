@@ -1,5 +1,6 @@
 """The APIs that the broker serves: their versions, and the handler that is imported on first use."""
 
+from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 
@@ -79,6 +80,18 @@ APIS: Final[dict[int, ServedApi]] = {
     76: ServedApi("ShareGroupHeartbeat", 1, 1, "groups", "share_group_heartbeat"),
 }
 """The served APIs by API key."""
+
+_LOG: Final = "groupsdk.broker.log.partition_log"
+_OF_GROUPS: Final = (
+    _LOG,
+    "groupsdk.broker.coordinators",
+    "groupsdk.broker.coordinator.group.shard",
+)
+LOADED_WITH: Final[Mapping[int, tuple[str, ...]]] = {
+    **dict.fromkeys((0, 1, 2, 21, 23, 61), (_LOG,)),
+    **dict.fromkeys((8, 9, 10, 11, 12, 13, 14, 15, 28, 42, 47, 68, 69), _OF_GROUPS),
+}
+"""The modules that handlers import on first use, by API key: those that take long."""
 
 
 def newest_version(api_key: int, release: str) -> int:

@@ -2,6 +2,8 @@
 
 import asyncio
 import logging
+import threading
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from pathlib import Path
@@ -146,6 +148,8 @@ class Broker:
         cluster.activity = self._activity
         cluster.assignors = assignors
         cluster.from_any_thread = self._from_any_thread
+        if not self.virtual:
+            cluster.off_loop = LoadingThread(self._from_any_thread)
         cluster.connection_load = self.limits
         cluster.on_reconfigured.append(self.limits.reconfigure)
         catalogue = storage.catalogue
@@ -417,3 +421,50 @@ class LoopTimer:
         next_ms = self._scheduler.next_ms
         if next_ms is not None and not (self._closed or self._wake):
             self._arm(next_ms)
+
+
+_LOADING: Final = "groupsdk-loading"
+
+
+class LoadingThread:
+    """Loads the code that first requests need on a thread, so that it does not block the loop.
+
+    One at a time: two threads that import modules which import each other could see one of them half imported. Call it
+    on the loop's thread.
+
+    Args:
+        on_loop: calls a function on the loop's thread; may be called from any thread.
+    """
+
+    def __init__(self, on_loop: Callable[[Callable[[], Any]], Any]) -> None:
+        self._on_loop = on_loop
+        self._waiting: deque[tuple[Callable[[], Any], Callable[[Exception | None], Any]]] = deque()
+        self._is_running = False
+
+    def __call__(self, work: Callable[[], Any], done: Callable[[Exception | None], Any], /) -> None:
+        """Run a function; `done` is called on the loop's thread, later, with what it raised, or None."""
+        self._waiting.append((work, done))
+        if not self._is_running:
+            self._run()
+
+    def _run(self) -> None:
+        self._is_running = True
+        work, done = self._waiting.popleft()
+        threading.Thread(target=self._work, args=(work, done), name=_LOADING, daemon=True).start()
+
+    def _work(self, work: Callable[[], Any], done: Callable[[Exception | None], Any]) -> None:
+        raised = None
+        try:
+            work()
+        except Exception as error:  # noqa: BLE001 - reported on the loop's thread
+            raised = error
+        try:
+            self._on_loop(lambda: self._ended(done, raised))
+        except RuntimeError:
+            logger.debug("code was loaded after the broker stopped")
+
+    def _ended(self, done: Callable[[Exception | None], Any], raised: Exception | None) -> None:
+        self._is_running = False
+        if self._waiting:
+            self._run()
+        done(raised)

@@ -5,7 +5,7 @@ from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
-from groupsdk.broker.server.apis import APIS
+from groupsdk.broker.server.apis import APIS, LOADED_WITH
 from groupsdk.error_code import ErrorCode
 
 
@@ -100,12 +100,26 @@ _routes: dict[tuple[int, int], Route] = {}
 def route(api_key: int, version: int) -> Route | None:
     """Return the route for a version of an API; None if it is not served."""
     found = _routes.get((api_key, version))
-    if found is None:
-        served = APIS.get(api_key)
-        if served is None or not served.min_version <= version <= served.max_version:
-            return None
+    if found is None and is_served(api_key, version):
         found = _routes[api_key, version] = Route(api_key, version)
     return found
+
+
+def is_served(api_key: int, version: int) -> bool:
+    served = APIS.get(api_key)
+    return served is not None and served.min_version <= version <= served.max_version
+
+
+def loaded_route(api_key: int, version: int) -> Route | None:
+    """Return a route that was made before; None if it was not, or is not served."""
+    return _routes.get((api_key, version))
+
+
+def load_route(api_key: int, version: int) -> None:
+    """Make a route, and import what its handler imports on first use; may be called on any thread."""
+    for name in LOADED_WITH.get(api_key, ()):
+        import_module(name)
+    route(api_key, version)
 
 
 class Call:

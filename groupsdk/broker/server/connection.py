@@ -9,7 +9,7 @@ from functools import partial
 from types import GeneratorType
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from groupsdk.broker.server.call import Call, Route, route
+from groupsdk.broker.server.call import Call, Route, is_served, load_route, loaded_route, route
 from groupsdk.broker.server.contract import BadRequestError
 from groupsdk.broker.server.pace import Steps
 from groupsdk.broker.server.split_requests import InParts, paths_of
@@ -475,9 +475,10 @@ class Connection(asyncio.Protocol):
         name = payload[_HEADER_BYTES:start]
         if name != self._client_id_bytes:
             self._learn_client_id(name, size)
-        found = route(key, version)
+        found = loaded_route(key, version) or self._first_of_kind(
+            key, version, correlation_id, payload, start
+        )
         if found is None:
-            self._not_served(key, version, correlation_id, payload, start)
             return
         if found.flexible:
             # usually there are none, encoded as 0
@@ -504,6 +505,32 @@ class Connection(asyncio.Protocol):
         self._activity.short += 1
         take_up = self._meet_faults if self.node.faults.any else self.run
         take_up(call, message)
+
+    def _first_of_kind(
+        self, key: int, version: int, correlation_id: int, payload: bytes, start: int
+    ) -> Route | None:
+        """Return the route of the first request of its kind; None if it is being loaded, or is not served."""
+        if not is_served(key, version):
+            self._not_served(key, version, correlation_id, payload, start)
+            return None
+        off_loop = self.node.cluster.off_loop
+        if off_loop is None:
+            return route(key, version)
+        # imports and compilation take up to 200 ms
+        self._state = _ANSWERING
+        off_loop(partial(load_route, key, version), partial(self._loaded, payload))
+        return None
+
+    def _loaded(self, payload: bytes, error: Exception | None) -> None:
+        """Take up a request again whose code was loaded."""
+        if self._state is _CLOSED:
+            return
+        if error is not None:
+            logger.error("node %d: cannot load a handler", self.node.node_id, exc_info=error)
+            self.close("cannot load the handler of a request")
+            return
+        self._buffer[:0] = len(payload).to_bytes(4) + payload
+        self.go_on()
 
     def _meet_faults(self, call: Call, message: Any) -> None:
         """Pass a request on unless a scripted fault intercepts it."""
