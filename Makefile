@@ -1,6 +1,6 @@
 # Every target sets up what it needs on a fresh machine (.ci/setup): Python 3.11+ and make are enough.
 .DEFAULT_GOAL := help
-.PHONY: help demo quick test test-full simulate adversary storm churn history-kills check wheel site pages versions bench format clean
+.PHONY: help demo quick test test-full simulate adversary storm churn history-kills check wheel site pages versions newest-spark bench format clean
 
 PYTHON := .venv/bin/python
 # More for pytest: make test ARGS="tests/wire -x"
@@ -91,6 +91,10 @@ pages: ## follow every page as a reader, with all packages downloaded, Spark and
 versions: ## install the wheel for every Python of the machine and try its parts on an embedded broker
 	@.ci/setup python
 	@.ci/versions
+
+newest-spark: ## run the history's tests on the newest release of Spark, without table formats
+	@.ci/setup python jvm
+	@.ci/newest_spark $(ARGS)
 
 bench: ## measure groupsdk and its peers side by side; ONLY=name for one, ARGS="--full --docs" writes docs/benchmarks.md
 	@.ci/setup python jvm

@@ -23,6 +23,7 @@ from groupsdk.history.report.data import (
 from groupsdk.history.report.drawing import LETTERS, Picture
 from groupsdk.history.standing import partition_seconds
 from groupsdk.printable import printable_lines
+from groupsdk.verdict.rules.rule import plural
 from groupsdk.version import __version__
 
 
@@ -190,15 +191,15 @@ def _legend_height(picture: Picture) -> float:
 def opening(data: ReportData) -> str:
     """Return two sentences on the subject of the report, and the group that stands out."""
     if data.start is None or data.end is None or not data.overview:
-        return f"{data.n_groups:,} groups, {data.n_commits:,} committed offsets, no rebalance."
+        return f"{plural(data.n_groups, 'group')}, {plural(data.n_commits, 'committed offset')}, no rebalance."
     about = (
-        f"{_time(data.start)} to {_time(data.end)}: {data.n_generations:,} rebalances of"
-        f" {data.n_groups:,} groups, {data.n_commits:,} committed offsets."
+        f"{_time(data.start)} to {_time(data.end)}: {plural(data.n_generations, 'rebalance')} of"
+        f" {plural(data.n_groups, 'group')}, {plural(data.n_commits, 'committed offset')}."
     )
     first = max(data.overview, key=lambda each: each.generations)
     share = 100 * first.generations / data.n_generations
     text = (
-        f" {first.group_id} rebalanced most often, {first.generations:,} times ({share:.0f} %),"
+        f" {first.group_id} rebalanced most often, {plural(first.generations, 'time')} ({share:.0f} %),"
         f" mostly for {first.top_cause}."
     )
     dearest = data.overview[0]
@@ -212,12 +213,8 @@ def opening(data: ReportData) -> str:
     else:
         text = f"{about}{text}"
     if data.storms:
-        plural = "storm" if len(data.storms) == 1 else "storms"
-        text += (
-            f" There were {len(data.storms):,} {plural}."
-            if len(data.storms) > 1
-            else (f" There was one {plural}.")
-        )
+        verb = "was" if len(data.storms) == 1 else "were"
+        text += f" There {verb} {plural(len(data.storms), 'storm')}."
     return text
 
 
@@ -233,7 +230,7 @@ def trust(data: ReportData) -> Markup:
     generations = data.n_generations + missing
     lost = 100 * missing / generations if generations else 0.0
     text = (
-        f"{records:,} records of {len(data.quality)} partition{'' if len(data.quality) == 1 else 's'} of the log"
+        f"{plural(records, 'record')} of {plural(len(data.quality), 'partition')} of the log"
         f" were read, {share:.1f} % of the offsets they span. {missing:,} of {generations:,} generations"
         f" ({lost:.1f} %) are missing. {bad:,} batches were damaged, {undecodable:,} records could not be"
         " decoded."
@@ -259,9 +256,9 @@ def advice_text(line: AdviceLine) -> str:
     if line.rebalances:
         parts.append(f"{line.rebalances:,} of {line.of_rebalances:,} rebalances")
     if line.moves:
-        parts.append(f"{line.moves:,} moves of partitions")
+        parts.append(f"{plural(line.moves, 'move')} of partitions")
     if line.revoked:
-        parts.append(f"{line.revoked:,} revocations")
+        parts.append(f"{plural(line.revoked, 'revocation')}")
     if line.spared_ms:
         parts.append(f"{partition_seconds(line.spared_ms)} without progress")
     said = " and ".join([", ".join(parts[:-1]), parts[-1]]) if len(parts) > 1 else "".join(parts)
@@ -276,12 +273,12 @@ def _price(line: AdviceLine) -> str:
         said = f", and {verb}" if line.pays else f", {verb}"
         said += f" {partition_seconds(line.added_ms)} without progress"
         if line.late_added:
-            said += f" ({line.late_added:,} records late)"
+            said += f" ({plural(line.late_added, 'record')} late)"
         if line.back:
-            said += f", as nobody takes over while a member is away ({line.back:,} times)"
+            said += f", as nobody takes over while a member is away ({plural(line.back, 'time')})"
     if line.gone:
         said += (
-            f"; {line.gone:,} members went for good, and the partitions of each would have waited"
+            f"; {plural(line.gone, 'member')} went for good, and the partitions of each would have waited"
             " for the end of its session"
         )
     return said
@@ -319,7 +316,7 @@ def _page(page: GroupPage, data: ReportData) -> dict[str, Any]:
     for number, storm in enumerate(storms_to_show(page, data), 1):
         picture = drawing.ownership(page, around(storm))
         if picture is not None:
-            caption = f"A storm, {_time(storm.start)} to {_time(storm.end)}: {storm.generations:,} rebalances"
+            caption = f"A storm, {_time(storm.start)} to {_time(storm.end)}: {plural(storm.generations, 'rebalance')}"
             if storm.culprit:
                 caption += f", most of them by {storm.culprit}"
             storms.append(

@@ -156,7 +156,7 @@ def test_advice_stands_before_everything_else_with_its_number() -> None:
     assert said == (
         "static membership would have avoided 2 of 3 rebalances, 5 moves of partitions and"
         " 8.2 partition-seconds without progress, and cost 1.0 partition-seconds without progress"
-        " (10 records late), as nobody takes over while a member is away (1 times); 1 members went for"
+        " (10 records late), as nobody takes over while a member is away (1 time); 1 member went for"
         " good, and the partitions of each would have waited for the end of its session:"
     )
     assert said in page
