@@ -131,6 +131,28 @@ def test_a_heartbeat_of_a_member_at_rest_does_not_wait(
     assert waited.call_count == 0
 
 
+def test_a_heartbeat_of_a_member_that_waits_for_partitions_of_another_waits_its_turn(
+    broker: EmbeddedBroker, client: Client, mocker: MockerFixture
+) -> None:
+    def joining(member_id: str) -> ConsumerGroupHeartbeatRequest:
+        return ConsumerGroupHeartbeatRequest(
+            *("h", member_id, 0),
+            rebalance_timeout_ms=60_000,
+            subscribed_topic_names=("t",),
+            topic_partitions=(),
+        )
+
+    client.ask(joining("owner"), 1)
+    waiting = client.ask(joining("waiting"), 1)
+    assert waiting.assignment is not None
+    assert not waiting.assignment.topic_partitions
+    waited = mocker.spy(Connection, "_take_up_later")
+    # it costs as much as a step, and comes before the revocation that it waits for
+    beat = ConsumerGroupHeartbeatRequest("h", "waiting", waiting.member_epoch)
+    assert client.ask(beat, 1).error_code == 0
+    assert waited.call_count == 1
+
+
 def test_a_request_may_come_byte_by_byte(client: Client) -> None:
     client.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     for byte in encode_request(HeartbeatRequest("g", 1, "m"), 4, 7, "c"):

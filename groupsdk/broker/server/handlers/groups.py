@@ -284,7 +284,10 @@ def delete_groups(call: Call, request: DeleteGroupsRequest) -> Response | None:
 
 
 def _takes_a_step(node: "ServingNode", request: ConsumerGroupHeartbeatRequest) -> bool:
-    """Return whether a heartbeat may change its group; one that leaves is handled even if its client is gone."""
+    """Return whether a heartbeat may change its group; one that leaves is handled even if its client is gone.
+
+    That of a member that waits for partitions of others may: it takes a step once they are free.
+    """
     if request.member_epoch <= 0 or request.topic_partitions is not None:
         return request.member_epoch >= 0
     runtime = node.cluster.groups.find_for(request.group_id)
@@ -297,7 +300,7 @@ def _takes_a_step(node: "ServingNode", request: ConsumerGroupHeartbeatRequest) -
     return (
         group is not None
         and member is not None
-        and not member.epoch == group.assignment_epoch == group.epoch
+        and not (group.assignment_epoch == group.epoch and member.is_reconciled_to(group.epoch))
     )
 
 
