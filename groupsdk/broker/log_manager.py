@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable, Collection, Generator, Iterator
+from contextlib import AbstractContextManager
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -125,6 +126,10 @@ class LogManager:
     def is_open(self, name: str, partition: int) -> bool:
         """Return whether the log of a partition is open, so that `get` reads no file."""
         return (name, partition) in self.open
+
+    def one_checkpoint(self) -> AbstractContextManager[None]:
+        """Write one checkpoint for all logs whose start moves within; it has a line for each log of the broker."""
+        return self._directory.one_checkpoint()
 
     def deletion(self, names: Collection[str]) -> Generator[None, None, None]:
         """Delete the logs of topics that the catalogue lists as deleted, with their files, in steps."""

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 
 logger = logging.getLogger(__name__)
-_IN_A_STEP: Final = 16
-"""How many markers are written in a step, which takes about a millisecond."""
+_IN_A_STEP: Final = 8
+"""How many markers are written in a step: some of the logs, and their files, may have to be opened for that."""
 
 
 class MarkerWriter:

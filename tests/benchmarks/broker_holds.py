@@ -56,6 +56,8 @@ _ELEMENTS: Final = 49_000
 """How many elements a request has; one of 50,000 is refused."""
 _GROUP_TOPICS: Final = 1_000
 _SETTLE_S: Final = 0.5
+_PATIENCE_S: Final = 1_200.0
+"""How long a request may take: to make the files of thousands of logs takes minutes on a busy disk."""
 _LOGS: Final = 2_000
 """To how many partitions is written: each makes four files."""
 _ALL: Final = tuple(f"{n:x}" for n in range(_ELEMENTS))
@@ -515,7 +517,9 @@ def _broker(size: Size, settings: dict[str, str]) -> Iterator[Client]:
         broker = stack.enter_context(
             EmbeddedBroker(settings, topics=size.topics(), data_dir=directory)
         )
-        yield stack.enter_context(connect(broker))
+        client = stack.enter_context(connect(broker))
+        client.socket.settimeout(_PATIENCE_S)
+        yield client
 
 
 def run(arguments: list[str], *, quick: bool) -> Result:

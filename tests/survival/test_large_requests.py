@@ -13,6 +13,7 @@ from groupsdk.broker.coordinator.runtime.coordinator_runtime import CoordinatorR
 from groupsdk.broker.coordinators import CatalogueImage
 from groupsdk.broker.embedded import EmbeddedBroker
 from groupsdk.broker.log.directory import LogDirectory
+from groupsdk.broker.log.errors import StorageError
 from groupsdk.broker.server.apis import APIS
 from groupsdk.broker.server.call import Route
 from groupsdk.broker.server.connection import Connection
@@ -103,6 +104,9 @@ from groupsdk.wire.messages.transactions import (
     DescribeProducersRequest,
     DescribeTransactionsRequest,
     TopicRequest as ProducersOfTopic,
+    WritableTxnMarker,
+    WritableTxnMarkerTopic,
+    WriteTxnMarkersRequest,
 )
 from groupsdk.wire.schema import Request
 from tests.broker.clients import (
@@ -498,6 +502,20 @@ def test_joins_of_very_many_topics_are_not_decoded_on_the_way(mocker: MockerFixt
         FetchRequest(
             topics=(FetchTopic(topic="t", partitions=tuple(FetchPartition(n) for n in range(200))),)
         ),
+        ProduceRequest(
+            None,
+            -1,
+            1_000,
+            (
+                TopicProduceData(
+                    "t",
+                    partition_data=tuple(PartitionProduceData(n, batch(b"v")) for n in range(200)),
+                ),
+            ),
+        ),
+        WriteTxnMarkersRequest(
+            (WritableTxnMarker(1, 0, True, (WritableTxnMarkerTopic("t", tuple(range(200))),)),)
+        ),
     ],
     ids=lambda each: type(each).__name__,
 )
@@ -507,7 +525,7 @@ def test_logs_that_a_request_opens_are_opened_in_steps(
     """After a restart none is open, and each takes a millisecond or more."""
     steps = mocker.spy(Connection, "go_on_with")
     with EmbeddedBroker(topics={"t": 200}) as broker, connect(broker) as client:
-        client.ask(request_, 12 if isinstance(request_, FetchRequest) else None)
+        client.ask(request_, {1: 12, 0: 11}.get(request_.api.key))
     assert steps.call_count >= 200 * OPENING_COSTS // 1_024
 
 
@@ -596,6 +614,29 @@ def test_the_deletion_of_many_topics_writes_few_checkpoints(mocker: MockerFixtur
         assert {each.error_code for each in answer.responses} == {0}
         assert checkpoints.call_count <= 64 // 8
         assert client.ask(MetadataRequest(None), 12).topics == ()
+
+
+def test_the_deletion_of_records_of_many_partitions_writes_few_checkpoints(
+    mocker: MockerFixture,
+) -> None:
+    data = tuple(PartitionProduceData(n, batch(b"v")) for n in range(128))
+    kept = tuple(DeleteRecordsPartition(n, -1) for n in range(128))
+    with EmbeddedBroker(topics={"t": 128}) as broker, connect(broker) as client:
+        client.ask(
+            ProduceRequest(None, -1, 1_000, (TopicProduceData("t", partition_data=data),)), 11
+        )
+        checkpoints = mocker.spy(LogDirectory, "checkpoint")
+        answer = client.ask(DeleteRecordsRequest((DeleteRecordsTopic("t", kept),)))
+        assert {each.low_watermark for each in answer.topics[0].partitions} == {1}
+        assert 0 < checkpoints.call_count <= 128 // 16 + 1
+        checkpoints.side_effect = StorageError("the disk is full")
+        client.ask(
+            ProduceRequest(None, -1, 1_000, (TopicProduceData("t", partition_data=data),)), 11
+        )
+        answer = client.ask(DeleteRecordsRequest((DeleteRecordsTopic("t", kept),)))
+        found = {(each.low_watermark, each.error_code) for each in answer.topics[0].partitions}
+        assert found == {(-1, 56)}
+        checkpoints.side_effect = None
 
 
 def fields_of(answer: Any) -> list[Any]:

@@ -5,7 +5,8 @@ import logging
 import re
 import uuid
 from base64 import urlsafe_b64decode
-from collections.abc import Callable, Collection, Generator
+from collections.abc import Callable, Collection, Generator, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 from groupsdk.broker.log import checkpoints
@@ -71,6 +72,8 @@ class LogDirectory:
         self._log_starts: dict[Partition, int] = {}
         self._cleaner_offsets: dict[Partition, int] = {}
         self._owes_checkpoint = True  # to forget deleted logs; at first not known
+        self._has_one_checkpoint = False
+        self._is_checkpoint_due = False
 
     @classmethod
     def open(cls, files: Files, path: str, *, cluster_id: str, node_id: int) -> "LogDirectory":
@@ -173,7 +176,7 @@ class LogDirectory:
             recovery_point=self._recovery_points.get(key, 0),
             log_start_offset=self._log_starts.get(key, 0),
             cleaned_offset=self._cleaner_offsets.get(key, 0),
-            on_checkpoint=self.checkpoint,
+            on_checkpoint=self._checkpoint_soon,
         )
         self._logs[key] = log
         return log
@@ -250,6 +253,24 @@ class LogDirectory:
             (HIGH_WATERMARKS, {key: log.high_watermark for key, log in self._logs.items()}),
         ):
             checkpoints.write_offsets(self.files, self._path(name), offsets)
+
+    @contextmanager
+    def one_checkpoint(self) -> Iterator[None]:
+        """Write the checkpoint at the end, once, where logs within ask for it; raise StorageError if that fails."""
+        self._has_one_checkpoint = True
+        try:
+            yield
+        finally:
+            self._has_one_checkpoint = False
+            if self._is_checkpoint_due:
+                self._is_checkpoint_due = False
+                self.checkpoint()
+
+    def _checkpoint_soon(self) -> None:
+        if self._has_one_checkpoint:
+            self._is_checkpoint_due = True
+        else:
+            self.checkpoint()
 
     def close(self) -> None:
         """Close all logs, record the clean shutdown, and release the directory.

@@ -30,6 +30,8 @@ _TURN_BYTES: Final = 256 * 1024
 """The number of appended bytes after which other requests get their turn."""
 _APPEND_COSTS: Final = 1024
 """The weight of an append itself, in bytes."""
+_OPENING: Final = _TURN_BYTES // 4
+"""The weight of opening a log, which may make a directory and files, in bytes."""
 IMPLICIT_PRODUCE: Final = 12
 """The first version of Produce that adds partitions to the transaction by itself (KIP-890)."""
 
@@ -201,6 +203,7 @@ def _check_transaction(
 
 def _appended(call: Call, request: messages.ProduceRequest, writes: list[list[_Write]]) -> Steps:
     hints = LeaderHints(call)
+    logs = call.node.cluster.logs
     failed = False
     topics = []
     done = 0
@@ -211,8 +214,10 @@ def _appended(call: Call, request: messages.ProduceRequest, writes: list[list[_W
                 done = 0
                 yield
             if write.answer is None:
-                write.answer = yield from _append(call, write, hints)
                 done += _APPEND_COSTS + len(write.records or b"")
+                if write.topic is not None and not logs.is_open(write.topic.name, write.index):
+                    done += _OPENING
+                write.answer = yield from _append(call, write, hints)
             failed = failed or write.answer.error_code != 0
             answers.append(write.answer)
         topics.append(messages.TopicProduceResponse(asked.name, asked.topic_id, tuple(answers)))

@@ -1,19 +1,22 @@
 """Handle CreateTopics, DeleteTopics, CreatePartitions and DeleteRecords."""
 
 from collections import Counter
+from collections.abc import Sequence
 from typing import Final
 from uuid import UUID
 
 from groupsdk.broker.catalogue import INTERNAL_TOPICS, collision, topic_name_problem
 from groupsdk.broker.cluster import ClusterError
+from groupsdk.broker.log.errors import StorageError
 from groupsdk.broker.server.call import Call, allowed, cluster_allowed
-from groupsdk.broker.server.pace import CHANGE_COSTS, Pace, Steps
+from groupsdk.broker.server.pace import CHANGE_COSTS, Pace, Steps, log_costs
 from groupsdk.broker.settings.topic import FIXED, InvalidLogConfigError, LogConfig
 from groupsdk.broker.store import StoreError
 from groupsdk.error_code import ErrorCode
 from groupsdk.errors import GroupSdkError
 from groupsdk.wire.messages import topics as messages
 from groupsdk.wire.messages.log_offsets import (
+    DeleteRecordsPartition,
     DeleteRecordsPartitionResult,
     DeleteRecordsRequest,
     DeleteRecordsResponse,
@@ -27,6 +30,8 @@ MAX_PARTITIONS: Final = 10_000
 _BY_ID: Final = 6
 _DELETED_AT_ONCE: Final = 8
 """How many topics are deleted in a step: each step writes checkpoints with a line for each log."""
+_DELETION_COSTS: Final = 32
+"""The weight of moving the start of a log, in simple elements."""
 _TOPIC_SOURCE: Final = 1
 _DEFAULT_SOURCE: Final = 5
 
@@ -324,16 +329,40 @@ def _placed(call: Call, asked: messages.CreatePartitionsTopic, more: int) -> lis
 
 def delete_records(call: Call, request: DeleteRecordsRequest) -> Steps:
     """Delete the records before an offset, in steps; -1 deletes all records. Requires "delete" on the topic."""
-    pace = Pace()
+    pace, logs = Pace(), call.node.cluster.logs
     topics = []
     for topic in request.topics:
-        deleted = []
+        deleted: list[DeleteRecordsPartitionResult] = []
+        some: list[DeleteRecordsPartition] = []
         for each in topic.partitions:
-            if pace.due(CHANGE_COSTS):
+            if pace.due(max(_DELETION_COSTS, log_costs(logs, topic.name, each.partition_index))):
+                deleted += _delete_some(call, topic.name, some)
+                some = []
                 yield
-            deleted.append(_delete_records(call, topic.name, each.partition_index, each.offset))
+            some.append(each)
+        deleted += _delete_some(call, topic.name, some)
         topics.append(DeleteRecordsTopicResult(topic.name, tuple(deleted)))
     return DeleteRecordsResponse(topics=tuple(topics))
+
+
+def _delete_some(
+    call: Call, name: str, partitions: Sequence[DeleteRecordsPartition]
+) -> list[DeleteRecordsPartitionResult]:
+    """Delete records of some partitions of a topic, with one checkpoint for all of them."""
+    results: list[DeleteRecordsPartitionResult] = []
+    try:
+        with call.node.cluster.logs.one_checkpoint():
+            results.extend(
+                _delete_records(call, name, each.partition_index, each.offset)
+                for each in partitions
+            )
+    except StorageError as error:
+        code = error.error_code
+        return [
+            DeleteRecordsPartitionResult(each.partition_index, -1, each.error_code or code)
+            for each in results
+        ]
+    return results
 
 
 def _delete_records(

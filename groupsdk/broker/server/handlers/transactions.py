@@ -7,7 +7,7 @@ from groupsdk.broker.coordinator.runtime.contract import MarkerPartitions
 from groupsdk.broker.coordinator.transactions.responses import idempotent_producer
 from groupsdk.broker.server.call import MAX_FILTERS, Call, allowed, ask, cluster_allowed, gather
 from groupsdk.broker.server.error_responses import refuse
-from groupsdk.broker.server.pace import Pace, Steps
+from groupsdk.broker.server.pace import Pace, Steps, log_costs
 from groupsdk.broker.transaction_markers import MarkerWriter
 from groupsdk.error_code import ErrorCode
 from groupsdk.wire.messages import transactions as messages
@@ -21,7 +21,7 @@ from groupsdk.wire.messages.transactions import (
 from groupsdk.wire.schema import Response
 
 
-_MARKER_COSTS: Final = 16
+_MARKER_COSTS: Final = 64
 """The weight of a written marker, in simple elements."""
 _MANY_TOPICS: Final = 512
 _BATCHED = 4  # from this version on, only brokers send AddPartitionsToTxn
@@ -233,12 +233,12 @@ def write_txn_markers(call: Call, request: messages.WriteTxnMarkersRequest) -> S
     """
     may = cluster_allowed(call, "cluster_action") or cluster_allowed(call, "alter")
     answers: dict[int, dict[str, dict[int, ErrorCode]]] = {}
-    pace = Pace()
+    pace, logs = Pace(), call.node.cluster.logs
     for marker in request.markers:
         topics = answers.setdefault(marker.producer_id, {})
         for topic in marker.topics:
             for partition in topic.partition_indexes:
-                if pace.due(_MARKER_COSTS):
+                if pace.due(max(_MARKER_COSTS, log_costs(logs, topic.name, partition))):
                     yield
                 code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
                 if may:
