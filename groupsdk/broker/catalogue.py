@@ -60,6 +60,7 @@ class Catalogue:
         self.store = store
         self.topics: dict[str, Topic] = {}
         self.topics_by_id: dict[UUID, Topic] = {}
+        self._by_metric_name: dict[str, set[str]] = {}
         self.deleted: set[str] = set()
         """The names of deleted topics whose records or committed offsets may still exist."""
         self.topics_version = 0
@@ -132,8 +133,17 @@ class Catalogue:
         self.topics_version += 1
         topic = self.topics.pop(name)
         del self.topics_by_id[topic.topic_id]
+        alike = self._by_metric_name[_metric_name(name)]
+        alike.remove(name)
+        if not alike:
+            del self._by_metric_name[_metric_name(name)]
         self._configs.pop(("topic", name), None)
         return topic
+
+    def collision(self, name: str) -> str | None:
+        """Return a topic whose name differs only in dots and underscores, as their metrics would clash; None if none."""
+        alike = self._by_metric_name.get(_metric_name(name), set())
+        return min(alike - {name}, default=None)
 
     def forget_deleted(self, name: str) -> None:
         """Record that the files of a deleted topic are gone."""
@@ -183,6 +193,7 @@ class Catalogue:
         self.topics_version += 1
         self.topics[topic.name] = topic
         self.topics_by_id[topic.topic_id] = topic
+        self._by_metric_name.setdefault(_metric_name(topic.name), set()).add(topic.name)
 
 
 def _topic_change(topic: Topic) -> Change:
@@ -230,11 +241,5 @@ def topic_name_problem(name: str) -> str | None:
     return None
 
 
-def collision(name: str, existing: Iterable[str]) -> str | None:
-    """Return an existing topic whose name differs only in dots and underscores, as their metrics would clash; None if none."""
-    if "." not in name and "_" not in name:
-        return None
-    like = name.replace(".", "_")
-    return next(
-        (each for each in existing if each != name and each.replace(".", "_") == like), None
-    )
+def _metric_name(topic: str) -> str:
+    return topic.replace(".", "_")

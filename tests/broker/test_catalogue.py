@@ -2,6 +2,7 @@
 
 from base64 import urlsafe_b64encode
 from collections.abc import Iterable
+from typing import Any, ClassVar
 from uuid import UUID
 
 import pytest
@@ -9,7 +10,6 @@ from typing_extensions import override
 
 from groupsdk.broker.catalogue import (
     Catalogue,
-    collision,
     new_cluster_id,
     new_topic_id,
     topic_name_problem,
@@ -112,9 +112,37 @@ def test_names_that_are_not(name: str) -> None:
 
 
 def test_names_that_collide() -> None:
-    assert collision("a.b", ["a_b", "c"]) == "a_b"
-    assert collision("a.b", ["a.b", "ab"]) is None
-    assert collision("ab", ["ab"]) is None
+    store = MemoryStore()
+    Catalogue(store).create_topics({"a_b": [1], "c": [1], "d.e": [1], "d_e": [1]})
+    catalogue = Catalogue(store)
+    assert catalogue.collision("a.b") == "a_b"
+    assert catalogue.collision("a_b") is None
+    assert catalogue.collision("ab") is None
+    assert catalogue.collision("d.e") == "d_e"
+    catalogue.delete_topic("a_b")
+    catalogue.delete_topic("d_e")
+    assert catalogue.collision("a.b") is None
+    assert catalogue.collision("d.e") is None
+    assert catalogue.collision("d_e") == "d.e"
+
+
+class _ReadName(str):
+    __slots__ = ()
+    times: ClassVar[int] = 0
+
+    @override
+    def replace(self, *words: Any, **options: Any) -> str:
+        _ReadName.times += 1
+        return super().replace(*words, **options)
+
+
+def test_a_collision_is_found_without_reading_every_name() -> None:
+    catalogue = Catalogue(MemoryStore())
+    catalogue.create_topics({_ReadName(f"a.{number}"): [1] for number in range(100)})
+    _ReadName.times = 0
+    assert catalogue.collision("a_99") == "a.99"
+    assert catalogue.collision("a_100") is None
+    assert _ReadName.times == 0
 
 
 def test_ids_are_new_and_never_look_like_an_option() -> None:

@@ -4,7 +4,7 @@ from collections.abc import Generator
 from typing import Final
 from uuid import UUID
 
-from groupsdk.broker.catalogue import INTERNAL_TOPICS, Topic, collision, topic_name_problem
+from groupsdk.broker.catalogue import INTERNAL_TOPICS, Topic, topic_name_problem
 from groupsdk.broker.cluster import Cluster
 from groupsdk.broker.server.call import Call, allowed, cluster_allowed, operations
 from groupsdk.broker.server.pace import CHANGE_COSTS, Pace, Steps
@@ -114,7 +114,7 @@ def _created(call: Call, name: str, pace: Pace) -> _Described:
     cluster = call.node.cluster
     if not cluster_allowed(call, "create") and not allowed(call, "create", "topic", name):
         return _no_topic(name, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-    if topic_name_problem(name) is not None or collision(name, cluster.catalogue.topics):
+    if topic_name_problem(name) is not None or cluster.catalogue.collision(name):
         return _no_topic(name, ErrorCode.INVALID_TOPIC_EXCEPTION)
     if pace.due(CHANGE_COSTS):
         yield

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Final
 from uuid import UUID
 
-from groupsdk.broker.catalogue import INTERNAL_TOPICS, collision, topic_name_problem
+from groupsdk.broker.catalogue import INTERNAL_TOPICS, topic_name_problem
 from groupsdk.broker.cluster import ClusterError
 from groupsdk.broker.log.errors import StorageError
 from groupsdk.broker.server.call import Call, allowed, cluster_allowed
@@ -82,10 +82,9 @@ def _create(
     problem = topic_name_problem(name)
     if problem is not None:
         raise ClusterError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic name is invalid: {problem}")
-    topics = cluster.catalogue.topics
-    if name in topics:
+    if name in cluster.catalogue.topics:
         raise ClusterError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
-    other = collision(name, topics)
+    other = cluster.catalogue.collision(name)
     if other is not None:
         raise ClusterError(
             ErrorCode.INVALID_TOPIC_EXCEPTION,
