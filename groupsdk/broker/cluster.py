@@ -15,6 +15,7 @@ from groupsdk.broker.catalogue import (
 )
 from groupsdk.broker.coordinator.runtime.loop_share import Activity, InSteps
 from groupsdk.broker.coordinator.runtime.scheduler import Scheduler
+from groupsdk.broker.log.errors import StorageError
 from groupsdk.broker.log_manager import LogManager
 from groupsdk.broker.settings.table import BrokerConfig
 from groupsdk.error_code import ErrorCode
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 TopicPartition = tuple[str, int]
 _MIB: Final = 1024 * 1024
+_DELETED_AT_ONCE: Final = 8
+"""How many topics lose their committed offsets in a step."""
 _NAMED: Final = 5
 """The most partitions named in one log message."""
 _NO_WAITERS: Final[frozenset[Callable[[], None]]] = frozenset()
@@ -221,20 +224,34 @@ class Cluster:
 
         Records that cannot be removed are when the topic is created again, or at the next start.
         """
-        topics = [self.catalogue.delete_topic(name) for name in names]
+        yield from self.records_deletion([self.catalogue.delete_topic(name) for name in names])
+
+    def records_deletion(self, topics: Sequence[Topic]) -> Generator[None, None, None]:
+        """Delete, in steps, records and committed offsets of topics that were taken from the catalogue."""
+        failure = None
         try:
+            # one that was created again has logs of its own by now
+            names = {topic.name for topic in topics} & self.catalogue.deleted
             yield from self.logs.deletion(names)
-        finally:
-            for topic in topics:
+        except StorageError as error:
+            failure = error
+        for start in range(0, len(topics), _DELETED_AT_ONCE):
+            if start:
+                yield
+            some = topics[start : start + _DELETED_AT_ONCE]
+            for topic in some:
                 for partition in range(len(topic.partitions)):
                     self.appended((topic.name, partition))
             # one that was created again meanwhile may have offsets again
-            gone = [name for name in names if name in self.catalogue.deleted]
+            gone = [topic.name for topic in some if topic.name in self.catalogue.deleted]
             self._drop_offsets(gone)
-        for name in gone:
-            self.catalogue.forget_deleted(name)
-        for name in names:
-            logger.info("topic %s: deleted", name)
+            if failure is None:
+                for name in gone:
+                    self.catalogue.forget_deleted(name)
+                for topic in some:
+                    logger.info("topic %s: deleted", topic.name)
+        if failure is not None:
+            raise failure
 
     def _drop_offsets(self, topics: Collection[str]) -> None:
         if self._groups is not None:

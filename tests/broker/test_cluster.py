@@ -159,6 +159,22 @@ def test_a_topic_made_anew_while_its_namesake_is_deleted_keeps_what_is_written()
     rig.cluster.close()
 
 
+def test_a_topic_made_anew_before_its_namesakes_records_are_deleted_keeps_its_log() -> None:
+    rig = ClusterRig(topics={"t": 1, "u": 1})
+    for name in ("t", "u"):
+        rig.cluster.log(name, 0).append(batch(b"old"), now_ms=1_000)
+    gone = [rig.cluster.catalogue.delete_topic(name) for name in ("t", "u")]
+    rig.cluster.create_topics({"t": 1})
+    log = rig.cluster.log("t", 0)
+    log.append(batch(b"new"), now_ms=1_000)
+    for _ in rig.cluster.records_deletion(gone):
+        pass
+    assert rig.cluster.logs.is_open("t", 0)
+    assert [value for _, value in pairs(read_all(log))] == [b"new"]
+    assert not rig.cluster.catalogue.deleted
+    rig.cluster.close()
+
+
 def test_the_log_tells_what_becomes_of_topics_and_leaders(caplog: pytest.LogCaptureFixture) -> None:
     rig = ClusterRig(nodes=2, topics={"t": 2})
     with caplog.at_level(logging.INFO):

@@ -1,7 +1,8 @@
 """Handle the APIs that describe, list and change the settings of topics, brokers and groups."""
 
 import logging
-from collections.abc import Generator, Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -14,6 +15,7 @@ from groupsdk.broker.settings.table import GROUP_SETTINGS, SETTINGS, TOPIC_DEFAU
 from groupsdk.broker.settings.topic import FIXED, TOPIC_SETTINGS, InvalidLogConfigError, LogConfig
 from groupsdk.error_code import ErrorCode
 from groupsdk.wire.messages.configs import (
+    AlterableConfig,
     AlterConfigsRequest,
     AlterConfigsResource,
     AlterConfigsResourceResponse,
@@ -25,6 +27,7 @@ from groupsdk.wire.messages.configs import (
     DescribeConfigsResponse,
     DescribeConfigsResult,
     DescribeConfigsSynonym,
+    IncrementalAlterableConfig,
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResource,
     IncrementalAlterConfigsResponse,
@@ -301,12 +304,14 @@ def incremental_alter_configs(call: Call, request: IncrementalAlterConfigsReques
 def _altered_in_steps(
     call: Call, request: AlterConfigsRequest | IncrementalAlterConfigsRequest
 ) -> Generator[None, None, tuple[AlterConfigsResourceResponse, ...]]:
+    counts = Counter((each.resource_type, each.resource_name) for each in request.resources)
     responses = []
     pace = Pace()
     for resource in request.resources:
         if pace.due(CHANGE_COSTS):
             yield
-        responses.append(_altered(call, resource, request.validate_only))
+        named = counts[resource.resource_type, resource.resource_name]
+        responses.append(_altered(call, resource, request.validate_only, named))
     return tuple(responses)
 
 
@@ -314,10 +319,11 @@ def _altered(
     call: Call,
     resource: AlterConfigsResource | IncrementalAlterConfigsResource,
     validate_only: bool,
+    named: int,
 ) -> AlterConfigsResourceResponse:
     kind, name = resource.resource_type, resource.resource_name
     try:
-        _check_resource(call, kind, name)
+        _check_resource(call, kind, name, named)
         _store(call, kind, name, _entries(call, resource), validate_only)
     except ClusterError as error:
         return AlterConfigsResourceResponse(error.error_code, str(error), kind, name)
@@ -329,10 +335,27 @@ def _entries(
 ) -> dict[str, str]:
     if isinstance(resource, IncrementalAlterConfigsResource):
         return _changed(call, resource)
-    return {entry.name: entry.value for entry in resource.configs if entry.value is not None}
+    _check_changes(resource.configs)
+    return {entry.name: entry.value or "" for entry in resource.configs}
 
 
-def _check_resource(call: Call, resource_type: int, name: str) -> None:
+def _check_changes(changes: Sequence[AlterableConfig | IncrementalAlterableConfig]) -> None:
+    if len({each.name for each in changes}) < len(changes):
+        raise ClusterError(ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")
+    missing = [
+        each.name
+        for each in changes
+        if each.value is None and getattr(each, "config_operation", _SET) != _DELETE
+    ]
+    if missing:
+        text = f"Null value not supported for : {','.join(missing)}"
+        raise ClusterError(ErrorCode.INVALID_REQUEST, text)
+
+
+def _check_resource(call: Call, resource_type: int, name: str, named: int) -> None:
+    if named > 1:
+        text = "Each resource must appear at most once."
+        raise ClusterError(ErrorCode.INVALID_REQUEST, text)
     if resource_type == TOPIC:
         if not allowed(call, "alter_configs", "topic", name):
             raise ClusterError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
@@ -358,15 +381,14 @@ def _check_resource(call: Call, resource_type: int, name: str) -> None:
 
 def _changed(call: Call, asked: IncrementalAlterConfigsResource) -> dict[str, str]:
     """Return all entries of a resource after the changes."""
+    _check_changes(asked.configs)
     catalogue = call.node.cluster.catalogue
     entries = dict(catalogue.config(CATALOGUE_NAMES[asked.resource_type], asked.resource_name))
     now = _values(call, asked)
     for change in asked.configs:
-        operation, name, value = change.config_operation, change.name, change.value
+        operation, name, value = change.config_operation, change.name, change.value or ""
         if operation == _DELETE:
             entries.pop(name, None)
-        elif value is None:
-            raise ClusterError(ErrorCode.INVALID_REQUEST, f"the value of {name} must not be null")
         elif operation == _SET:
             entries[name] = value
         elif operation in {_APPEND, _SUBTRACT} and _is_list(asked.resource_type, name):

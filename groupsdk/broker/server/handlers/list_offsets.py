@@ -1,5 +1,6 @@
 """Handle ListOffsets and OffsetForLeaderEpoch: find offsets by timestamp, and the ends of leader epochs."""
 
+from collections import Counter
 from collections.abc import Generator
 from typing import Final
 
@@ -34,8 +35,12 @@ _SEARCH: Final = 16
 def list_offsets(call: Call, request: messages.ListOffsetsRequest) -> Steps:
     """Find an offset of each partition that this node leads, by timestamp or special value, in steps.
 
-    Offset and timestamp -1 without an error mean that there is no such record. Requires "describe" on the topic.
+    Offset and timestamp -1 without an error mean that there is no such record. A partition given twice is refused. Requires
+    "describe" on the topic.
     """
+    counts = Counter(
+        (topic.name, each.partition_index) for topic in request.topics for each in topic.partitions
+    )
     committed = request.isolation_level == _READ_COMMITTED
     pace = Pace()
     logs = call.node.cluster.logs
@@ -49,6 +54,10 @@ def list_offsets(call: Call, request: messages.ListOffsetsRequest) -> Steps:
                 yield
             if call.lost:
                 return None
+            if counts[topic.name, partition.partition_index] > 1:
+                code = ErrorCode.INVALID_REQUEST
+                found.append(messages.ListOffsetsPartitionResponse(partition.partition_index, code))
+                continue
             found.append((yield from _listed(call, topic.name, partition, committed=committed)))
         if pace.due():
             yield

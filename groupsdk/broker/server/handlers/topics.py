@@ -1,11 +1,11 @@
 """Handle CreateTopics, DeleteTopics, CreatePartitions and DeleteRecords."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 from uuid import UUID
 
-from groupsdk.broker.catalogue import INTERNAL_TOPICS, topic_name_problem
+from groupsdk.broker.catalogue import INTERNAL_TOPICS, Topic, topic_name_problem
 from groupsdk.broker.cluster import ClusterError
 from groupsdk.broker.log.errors import StorageError
 from groupsdk.broker.server.call import Call, allowed, cluster_allowed
@@ -28,10 +28,10 @@ from groupsdk.wire.schema import NO_UUID
 MAX_PARTITIONS: Final = 10_000
 """The most partitions that one request may create, as in Kafka."""
 _BY_ID: Final = 6
-_DELETED_AT_ONCE: Final = 8
-"""How many topics are deleted in a step: each step writes checkpoints with a line for each log."""
 _DELETION_COSTS: Final = 32
 """The weight of moving the start of a log, in simple elements."""
+_STORE_ERROR: Final = "The broker cannot write to its disk."
+_DUPLICATE_NAME: Final = "Duplicate topic name."
 _TOPIC_SOURCE: Final = 1
 _DEFAULT_SOURCE: Final = 5
 
@@ -53,8 +53,7 @@ def create_topics(call: Call, request: messages.CreateTopicsRequest) -> Steps:
         if names[asked.name] > 1:
             if asked.name not in seen:
                 seen.add(asked.name)
-                text = "Duplicate topic name."
-                results.append(_refused(asked.name, ErrorCode.INVALID_REQUEST, text))
+                results.append(_refused(asked.name, ErrorCode.INVALID_REQUEST, _DUPLICATE_NAME))
             continue
         try:
             result = _create(call, asked, room, validate_only=request.validate_only)
@@ -63,7 +62,7 @@ def create_topics(call: Call, request: messages.CreateTopicsRequest) -> Steps:
             result = _refused(asked.name, error.error_code, str(error))
         except StoreError as error:
             # topics before it in the request may have been created
-            result = _refused(asked.name, error.error_code, "The broker cannot write to its disk.")
+            result = _refused(asked.name, error.error_code, _STORE_ERROR)
         results.append(result)
     return messages.CreateTopicsResponse(topics=tuple(results))
 
@@ -211,66 +210,99 @@ def _created(
 def delete_topics(call: Call, request: messages.DeleteTopicsRequest) -> Steps:
     """Delete topics by name or, from version 6 on, by id, in steps; internal topics are refused.
 
-    Requires "delete" on the topic.
+    One that is given twice is not deleted. Requires "delete" on the topic.
     """
     asked: list[tuple[str | None, UUID]] = (
         [(topic.name, topic.topic_id) for topic in request.topics]
         if call.version >= _BY_ID
         else [(name, NO_UUID) for name in request.topic_names]
     )
+    counts = Counter(asked)
     responses = []
-    for start in range(0, len(asked), _DELETED_AT_ONCE):
-        if start:
+    gone: list[Topic] = []
+    pace = Pace()
+    for each in counts:
+        if pace.due(CHANGE_COSTS):
             call.large = True
             yield
-        gone: list[str] = []
-        some = asked[start : start + _DELETED_AT_ONCE]
-        responses += [_deletion(call, *each, gone) for each in some]
-        if gone:
-            yield from call.node.cluster.deletion(gone)
+        answer = _deletion(call, *each, counts, gone)
+        if answer is not None:
+            responses.append(answer)
+    yield from call.node.cluster.records_deletion(gone)
     return messages.DeleteTopicsResponse(responses=tuple(responses))
 
 
 def _deletion(
-    call: Call, name: str | None, topic_id: UUID, gone: list[str]
-) -> messages.DeletableTopicResult:
-    """Answer one topic of DeleteTopics, and add its name to `gone` if it is to be deleted."""
-    cluster = call.node.cluster
+    call: Call,
+    name: str | None,
+    topic_id: UUID,
+    counts: Mapping[tuple[str | None, UUID], int],
+    gone: list[Topic],
+) -> messages.DeletableTopicResult | None:
+    """Answer one topic of DeleteTopics; take it from the catalogue and add it to `gone` if it is to be deleted.
+
+    None for the id of a topic that is given by name as well: the answer for the name refuses both.
+    """
+    result = messages.DeletableTopicResult
+    catalogue = call.node.cluster.catalogue
+    problem = _naming_problem(name, topic_id, counts)
+    if problem is not None:
+        return result(name, topic_id, ErrorCode.INVALID_REQUEST, problem)
+    by_id = name is None
+    topic = catalogue.topics_by_id.get(topic_id) if name is None else catalogue.topics.get(name)
+    if name is None:
+        if topic is None or not allowed(call, "describe", "topic", topic.name):
+            return result(None, topic_id, ErrorCode.UNKNOWN_TOPIC_ID)
+        name = topic.name
+    code = _deletion_refusal(call, name, topic)
+    if code is not ErrorCode.NONE or topic is None:
+        return result(name, topic_id, code, code.text)
+    if counts.get((name, NO_UUID)) == 1 and (None, topic.topic_id) in counts:
+        text = "The provided topic name maps to an ID that was already supplied."
+        refused = result(name, topic.topic_id, ErrorCode.INVALID_REQUEST, text)
+        return None if by_id else refused
+    try:
+        gone.append(catalogue.delete_topic(name))
+    except StoreError as error:
+        # topics before it in the request may have been deleted
+        return result(name, topic_id, error.error_code, _STORE_ERROR)
+    return result(name, topic.topic_id, error_message=None)
+
+
+def _naming_problem(
+    name: str | None, topic_id: UUID, counts: Mapping[tuple[str | None, UUID], int]
+) -> str | None:
     if (name is None) == (topic_id == NO_UUID):
         # neither identifies a topic, and both could identify two different ones
-        problem = "specify either the name or the id of the topic"
-        return messages.DeletableTopicResult(name, topic_id, ErrorCode.INVALID_REQUEST, problem)
-    if topic_id != NO_UUID:
-        by_id = cluster.catalogue.topics_by_id.get(topic_id)
-        if by_id is None or not allowed(call, "describe", "topic", by_id.name):
-            return messages.DeletableTopicResult(None, topic_id, ErrorCode.UNKNOWN_TOPIC_ID)
-        name = by_id.name
-    code = ErrorCode.NONE
-    topic = cluster.catalogue.topics.get(name or "")
-    if not allowed(call, "delete", "topic", name or ""):
-        code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-    elif topic is None or topic.name in gone:
-        code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    elif not cluster.config.delete_topic_enable:
-        code = ErrorCode.TOPIC_DELETION_DISABLED
-    elif topic.name in INTERNAL_TOPICS:
-        code = ErrorCode.INVALID_REQUEST
-    else:
-        topic_id = topic.topic_id
-        gone.append(topic.name)
-    return messages.DeletableTopicResult(
-        name, topic_id, code, None if code is ErrorCode.NONE else code.text
-    )
+        return "specify either the name or the id of the topic"
+    if counts[name, topic_id] > 1:
+        return "Duplicate topic id." if name is None else _DUPLICATE_NAME
+    return None
+
+
+def _deletion_refusal(call: Call, name: str, topic: Topic | None) -> ErrorCode:
+    if not allowed(call, "delete", "topic", name):
+        return ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    if topic is None:
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    if not call.node.cluster.config.delete_topic_enable:
+        return ErrorCode.TOPIC_DELETION_DISABLED
+    return ErrorCode.INVALID_REQUEST if topic.is_internal else ErrorCode.NONE
 
 
 def create_partitions(call: Call, request: messages.CreatePartitionsRequest) -> Steps:
-    """Add partitions to topics, in steps; internal topics are refused. Requires "alter" on the topic."""
+    """Add partitions to topics, in steps; internal topics are refused, and those given twice, once.
+
+    Requires "alter" on the topic.
+    """
+    names = Counter(topic.name for topic in request.topics)
     results = []
     pace = Pace()
-    for asked in request.topics:
+    for asked in {topic.name: topic for topic in request.topics}.values():
         if pace.due(CHANGE_COSTS):
             yield
         try:
+            _check_once(asked.name, names)
             _grow(call, asked, validate_only=request.validate_only)
             results.append(messages.CreatePartitionsTopicResult(asked.name))
         except ClusterError as error:
@@ -278,6 +310,11 @@ def create_partitions(call: Call, request: messages.CreatePartitionsRequest) -> 
                 messages.CreatePartitionsTopicResult(asked.name, error.error_code, str(error))
             )
     return messages.CreatePartitionsResponse(results=tuple(results))
+
+
+def _check_once(name: str, names: Mapping[str, int]) -> None:
+    if names[name] > 1:
+        raise ClusterError(ErrorCode.INVALID_REQUEST, _DUPLICATE_NAME)
 
 
 def _grow(call: Call, asked: messages.CreatePartitionsTopic, *, validate_only: bool) -> None:
