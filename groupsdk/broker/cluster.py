@@ -54,6 +54,10 @@ class ClusterError(GroupSdkError):
         super().__init__(text or error_code.text)
 
 
+def _none_waits(_group: str) -> bool:
+    return False
+
+
 def _in_order(defer: Callable[[Callable[[], Any]], Any]) -> InSteps:
     return lambda step, _group="": defer(step)
 
@@ -85,6 +89,7 @@ class Cluster:
         defer: calls a function in the next iteration of the event loop.
         client_scheduler: the timers of waiting clients, by the machine's clock; None: `scheduler`.
         in_steps: calls one step of a task that clients wait for, so that short requests go first; None: `defer`.
+        has_waiting: returns whether steps of a group wait for their turn; None: none ever does.
     """
 
     def __init__(
@@ -96,6 +101,7 @@ class Cluster:
         defer: Callable[[Callable[[], Any]], Any],
         client_scheduler: Scheduler | None = None,
         in_steps: InSteps | None = None,
+        has_waiting: Callable[[str], bool] | None = None,
     ) -> None:
         self.static_config = config
         """The settings that the broker was started with."""
@@ -108,6 +114,7 @@ class Cluster:
         self.client_scheduler = scheduler if client_scheduler is None else client_scheduler
         self.defer = defer
         self.in_steps: InSteps = _in_order(defer) if in_steps is None else in_steps
+        self.has_waiting = has_waiting or _none_waits
         self.activity = Activity()
         """The requests served, counted by the connections."""
         self.connection_load: ConnectionLoad | None = None

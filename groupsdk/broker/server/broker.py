@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 _LOOK_AGAIN_S: Final = 0.001
-_LONG_REQUESTS_PERCENT: Final = 50
+_LONG_REQUESTS_PERCENT: Final = 33
 """The share of the loop's time of long requests, and of loading coordinators, while there are short requests."""
 _UPKEEP_PERCENT: Final = 10
 """The share of the loop's time of compaction and retention while there are requests."""
@@ -144,6 +144,7 @@ class Broker:
             self._defer,
             client_scheduler=self._client_scheduler,
             in_steps=None if requests is None else requests.add,
+            has_waiting=None if requests is None else requests.has_waiting,
         )
         cluster.activity = self._activity
         cluster.assignors = assignors

@@ -1,5 +1,6 @@
 """A request in flight: decoding, handling and encoding it, authorization, and calls to coordinators."""
 
+import struct
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from importlib import import_module
@@ -26,6 +27,7 @@ Handler = Callable[["Call", Any], "Response | Steps | None"]
 
 MayWait = Callable[["ServingNode", Any], bool]
 _NONE: Final[Mapping[int, MayWait]] = {}
+_KIND: Final = struct.Struct(">hh").pack
 
 
 class Route:
@@ -34,6 +36,7 @@ class Route:
     Attributes:
         decode: decodes a request from its bytes and the position after the header.
         encode: encodes a response, without its header.
+        kind: API and version, as a request header begins.
         flexible: whether the request header has tagged fields.
         flexible_answer: whether the response header has tagged fields.
         may_wait: whether a request waits for those of other clients, as its kind comes from many clients at once; None:
@@ -50,6 +53,7 @@ class Route:
         "flexible",
         "flexible_answer",
         "handle",
+        "kind",
         "may_wait",
         "version",
     )
@@ -64,6 +68,7 @@ class Route:
         served = APIS[api_key]
         self.api_key = api_key
         self.version = version
+        self.kind = _KIND(api_key, version)
         self.decode = lenient_decoder(message, version)
         self.encode = encoder(message.response_class, version)
         self.flexible = message.api.is_flexible(version)

@@ -120,6 +120,9 @@ class Connection(asyncio.Protocol):
         "_buffer",
         "_client_id",
         "_client_id_bytes",
+        "_group",
+        "_has_turn",
+        "_is_undecoded",
         "_listener",
         "_out",
         "_partial",
@@ -130,6 +133,7 @@ class Connection(asyncio.Protocol):
         "_state",
         "_transport",
         "_unsent",
+        "_waited",
         "_wanted",
         "active_ms",
         "authenticator",
@@ -171,6 +175,12 @@ class Connection(asyncio.Protocol):
         self._unsent = 0
         self._client_id_bytes = b""
         self._client_id = ""
+        self._waited = (
+            b""  # API and version of the last request that waited for its turn, in its header
+        )
+        self._group = ""  # the group of that request
+        self._is_undecoded = False  # a request waits for its turn as it was received
+        self._has_turn = False  # it is the turn of the request that is taken up next
 
     @override
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -186,6 +196,8 @@ class Connection(asyncio.Protocol):
     @override
     def connection_lost(self, exc: Exception | None) -> None:
         """Release all resources of the connection, and call `on_lost`."""
+        if self._is_undecoded:
+            self._decode()  # a member that leaves does, though its client is gone
         self._state = _CLOSED
         self._buffer.clear()
         self._release()
@@ -200,7 +212,11 @@ class Connection(asyncio.Protocol):
         """Buffer received bytes and handle the complete requests."""
         self.heard = True
         if self._state is _READY and not self._buffer:
-            self._serve(data)
+            waited = self._waited
+            if waited and data[4:8] == waited and self.node.cluster.has_waiting(self._group):
+                self._wait(data)
+            else:
+                self._serve(data)
             return
         if self._state is _CLOSED:
             return
@@ -499,8 +515,7 @@ class Connection(asyncio.Protocol):
         if found.may_wait is not None and found.may_wait(self.node, message):
             # all members of a group send one at the same time: requests of other clients go first
             self._activity.long += 1
-            later = partial(self._take_up_later, call, message)
-            self.node.cluster.in_steps(later, message.group_id)
+            self._take_up_in_turn(call, message)
             return
         self._activity.short += 1
         take_up = self._meet_faults if self.node.faults.any else self.run
@@ -537,9 +552,35 @@ class Connection(asyncio.Protocol):
         if not self.node.faults.intercept(call, message):
             self.run(call, message)
 
+    def _take_up_in_turn(self, call: Call, message: Any) -> None:
+        if self._has_turn:
+            self._has_turn = False
+            self._meet_faults(call, message)
+            return
+        self._waited, self._group = call.route.kind, message.group_id
+        self.node.cluster.in_steps(partial(self._take_up_later, call, message), self._group)
+
     def _take_up_later(self, call: Call, message: Any) -> None:
         if self._state is not _CLOSED and self.node.running:
             self._meet_faults(call, message)
+
+    def _wait(self, data: bytes) -> None:
+        """Leave a request undecoded until its turn: decoding those of a thousand members takes as long as many steps."""
+        self._buffer += data
+        self._state = _ANSWERING
+        self._is_undecoded = True
+        self.node.cluster.in_steps(self._take_turn, self._group)
+
+    def _take_turn(self) -> None:
+        if self._is_undecoded and self.node.running:
+            self._has_turn = True
+            self._decode()
+            self._has_turn = False
+
+    def _decode(self) -> None:
+        self._is_undecoded = False
+        self._state = _ANSWERED[self._state]
+        self._resume()
 
     def _handle_raw(self, message: bytes) -> None:
         """Process a SASL message without a header, as clients send it after SaslHandshake version 0."""

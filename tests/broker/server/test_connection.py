@@ -8,8 +8,9 @@ import ssl
 import struct
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import trustme
@@ -35,7 +36,7 @@ from groupsdk.wire.messages.offsets import (
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
-from tests.broker.clients import Client, batch, connect, join_request, produce
+from tests.broker.clients import Client, batch, connect, eventually, join_request, produce
 
 
 def still_serves(broker: EmbeddedBroker) -> bool:
@@ -71,6 +72,22 @@ def test_a_request_behind_one_that_waits_is_answered_after_it(
     assert client.answer(HeartbeatRequest(), beat).error_code == 25
 
 
+def _members(broker: EmbeddedBroker) -> list[str]:
+    group = broker.consumer_group("h")
+    assert group is not None
+    return list(group.members)
+
+
+def joining(member_id: str) -> ConsumerGroupHeartbeatRequest:
+    """Builds the first heartbeat of a member of the group h."""
+    return ConsumerGroupHeartbeatRequest(
+        *("h", member_id, 0),
+        rebalance_timeout_ms=60_000,
+        subscribed_topic_names=("t",),
+        topic_partitions=(),
+    )
+
+
 @contextlib.contextmanager
 def held(broker: EmbeddedBroker) -> Iterator[None]:
     """Holds the broker's loop, so that it finds all that is sent meanwhile at the same time."""
@@ -92,9 +109,6 @@ def held(broker: EmbeddedBroker) -> Iterator[None]:
 def test_the_requests_of_a_group_that_forms_wait_for_those_of_other_clients(
     broker: EmbeddedBroker, mocker: MockerFixture
 ) -> None:
-    joining = ConsumerGroupHeartbeatRequest(
-        "h", "m", 0, rebalance_timeout_ms=1, subscribed_topic_names=("t",), topic_partitions=()
-    )
     partitions = (OffsetCommitRequestPartition(0, 5),)
     commit = OffsetCommitRequest(
         "c", topics=(OffsetCommitRequestTopic("t", partitions=partitions),)
@@ -107,7 +121,7 @@ def test_the_requests_of_a_group_that_forms_wait_for_those_of_other_clients(
         with held(broker):
             for each in clients[:4]:
                 each.send(join_request("g"), 9)
-            clients[4].send(joining, 1)
+            clients[4].send(joining("m"), 1)
             clients[5].send(commit, 8)
         for each in clients:
             each.frame()
@@ -119,10 +133,7 @@ def test_the_requests_of_a_group_that_forms_wait_for_those_of_other_clients(
 def test_a_heartbeat_of_a_member_at_rest_does_not_wait(
     broker: EmbeddedBroker, client: Client, mocker: MockerFixture
 ) -> None:
-    joining = ConsumerGroupHeartbeatRequest(
-        "h", "m", 0, rebalance_timeout_ms=60_000, subscribed_topic_names=("t",), topic_partitions=()
-    )
-    epoch = client.ask(joining, 1).member_epoch
+    epoch = client.ask(joining("m"), 1).member_epoch
     waited = mocker.spy(Connection, "_take_up_later")
     assert client.ask(ConsumerGroupHeartbeatRequest("h", "m", epoch), 1).error_code == 0
     assert client.ask(ConsumerGroupHeartbeatRequest("no", "m", 1), 1).error_code == 69
@@ -134,14 +145,6 @@ def test_a_heartbeat_of_a_member_at_rest_does_not_wait(
 def test_a_heartbeat_of_a_member_that_waits_for_partitions_of_another_waits_its_turn(
     broker: EmbeddedBroker, client: Client, mocker: MockerFixture
 ) -> None:
-    def joining(member_id: str) -> ConsumerGroupHeartbeatRequest:
-        return ConsumerGroupHeartbeatRequest(
-            *("h", member_id, 0),
-            rebalance_timeout_ms=60_000,
-            subscribed_topic_names=("t",),
-            topic_partitions=(),
-        )
-
     client.ask(joining("owner"), 1)
     waiting = client.ask(joining("waiting"), 1)
     assert waiting.assignment is not None
@@ -151,6 +154,47 @@ def test_a_heartbeat_of_a_member_that_waits_for_partitions_of_another_waits_its_
     beat = ConsumerGroupHeartbeatRequest("h", "waiting", waiting.member_epoch)
     assert client.ask(beat, 1).error_code == 0
     assert waited.call_count == 1
+
+
+def test_a_heartbeat_behind_others_of_its_group_is_decoded_in_its_turn(
+    broker: EmbeddedBroker, mocker: MockerFixture
+) -> None:
+    commit = OffsetCommitRequest(
+        "c",
+        topics=(OffsetCommitRequestTopic("t", partitions=(OffsetCommitRequestPartition(0, 5),)),),
+    )
+    with contextlib.ExitStack() as stack:
+        member, joins, other = [stack.enter_context(connect(broker)) for _ in range(3)]
+        beat = ConsumerGroupHeartbeatRequest("h", "m", member.ask(joining("m"), 1).member_epoch)
+        for each in (joins, other):
+            each.ask(commit, 8)
+        handled = mocker.spy(Connection, "_handle")
+        with held(broker):
+            joins.send(joining("n"), 1)
+            first, second = member.send(beat, 1), member.send(commit, 8)
+            other.send(commit, 8)
+        member.answer(beat, first)
+        member.answer(commit, second)
+        other.frame()
+        joins.frame()
+    kinds = [int.from_bytes(each.args[1][:2]) for each in handled.call_args_list]
+    assert kinds == [68, 8, 68, 8]
+
+
+def test_a_member_leaves_though_its_client_is_gone_before_the_turn_of_its_group(
+    broker: EmbeddedBroker, client: Client, mocker: MockerFixture
+) -> None:
+    client.ask(joining("stays"), 1)
+    cluster = broker._running().cluster
+    steps: list[Callable[[], Any]] = []
+    with connect(broker) as member:
+        member.ask(joining("leaves"), 1)
+        mocker.patch.object(cluster, "has_waiting", lambda group: group == "h")
+        mocker.patch.object(cluster, "in_steps", lambda step, _group: steps.append(step))
+        member.send(ConsumerGroupHeartbeatRequest("h", "leaves", -1, topic_partitions=()), 1)
+    eventually(lambda: _members(broker), ["stays"])
+    (step,) = steps
+    step()
 
 
 def test_a_request_may_come_byte_by_byte(client: Client) -> None:

@@ -12,7 +12,7 @@ from typing import Any, Final, Protocol
 
 
 logger = logging.getLogger(__name__)
-SLICE_NS: Final = 1_000_000
+SLICE_NS: Final = 500_000
 """For how long steps run before the loop goes on, while it is not overloaded."""
 _LONGEST_SLICE_NS: Final = 5_000_000
 _LONGEST_WAIT_NS: Final = 1_000_000_000
@@ -122,6 +122,10 @@ class Lane:
             waiting.append(step)
         if not self._is_armed:
             self._arm()
+
+    def has_waiting(self, group: str) -> bool:
+        """Return whether steps of a group wait."""
+        return group in self._waiting
 
     def after_waiting(self, call: Callable[[], Any]) -> None:
         """Call a function once the steps that wait now had a turn; at once if there are none."""

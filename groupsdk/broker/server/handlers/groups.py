@@ -286,11 +286,15 @@ def delete_groups(call: Call, request: DeleteGroupsRequest) -> Response | None:
 def _takes_a_step(node: "ServingNode", request: ConsumerGroupHeartbeatRequest) -> bool:
     """Return whether a heartbeat may change its group; one that leaves is handled even if its client is gone.
 
-    That of a member that waits for partitions of others may: it takes a step once they are free.
+    That of a member that waits for partitions of others may: it takes a step once they are free. While requests of the
+    group wait, each of its heartbeats does: a thousand members at rest would take the time of those that take steps.
     """
     if request.member_epoch <= 0 or request.topic_partitions is not None:
         return request.member_epoch >= 0
-    runtime = node.cluster.groups.find_for(request.group_id)
+    cluster = node.cluster
+    if cluster.has_waiting(request.group_id):
+        return True
+    runtime = cluster.groups.find_for(request.group_id)
     if runtime is None:
         return False
     # cast() would cost each heartbeat a call

@@ -175,6 +175,18 @@ def test_a_call_after_what_waits_is_made_at_once_only_if_nothing_does() -> None:
     assert loop.history == ["alone", "first", "call", "second"]
 
 
+def test_steps_of_a_group_wait_until_the_last_was_called() -> None:
+    loop = Loop(is_for_clients=True)
+    for _ in range(2):
+        loop.lane.add(loop.serve, "forming")
+    assert loop.lane.has_waiting("forming")
+    assert not loop.lane.has_waiting("other")
+    while loop.served < 2:
+        assert loop.lane.has_waiting("forming")
+        loop.run_once()
+    assert not loop.lane.has_waiting("forming")
+
+
 def test_steps_of_one_group_do_not_hold_up_those_of_another() -> None:
     loop = Loop(percent=50, is_for_clients=True)
     called: list[str] = []
