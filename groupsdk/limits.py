@@ -1,6 +1,7 @@
 """State the limits that Kafka's protocol and the process set, for all who check against them."""
 
-from typing import Final
+from collections.abc import Callable
+from typing import Any, Final
 
 
 MAX_INT32: Final = 2**31 - 1
@@ -30,3 +31,12 @@ def max_open_files() -> int:
         return MAX_INT32
     soft, _ = getrlimit(RLIMIT_NOFILE)
     return MAX_INT32 if soft == RLIM_INFINITY else soft
+
+
+def green_library(*functions: Callable[..., Any]) -> str | None:
+    """Return gevent or eventlet if one of these functions of the standard library is its own by now; None if not.
+
+    An event loop does not run on greenlets.
+    """
+    homes = (each.__module__.partition(".")[0] for each in functions)
+    return next((home for home in homes if home in {"gevent", "eventlet"}), None)

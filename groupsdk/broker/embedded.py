@@ -1,5 +1,6 @@
 """EmbeddedBroker: a Kafka broker inside this process, for tests and local work."""
 
+import _thread
 import logging
 import threading
 from collections.abc import Callable, Coroutine, Iterable, Mapping
@@ -11,6 +12,7 @@ from groupsdk.broker.settings.table import BrokerConfig
 from groupsdk.clock import Clock, ManualClock
 from groupsdk.errors import ConfigError, GroupSdkError
 from groupsdk.lazy_imports import override
+from groupsdk.limits import green_library
 
 
 if TYPE_CHECKING:
@@ -151,13 +153,21 @@ class EmbeddedBroker:
             ConfigError: a setting, topic or assignor is invalid, or a port is in use.
             LogDirectoryError: the data directory is in use, or belongs to another cluster.
             StoreError: the catalogue in the data directory cannot be used.
+            EmbeddedBrokerError: gevent or eventlet has patched threads or selectors.
         """
         if self._broker is not None:
             return
         import asyncio
+        import selectors
 
         from groupsdk.broker.server.broker import Broker, Memory
 
+        library = green_library(_thread.start_new_thread, selectors.DefaultSelector)
+        if library is not None:
+            raise EmbeddedBrokerError(
+                f"{library} has replaced Python's threads or selectors, without which a broker cannot"
+                " run in this process; start `groupsdk broker` beside it"
+            )
         if self._data_dir is None and self._memory is None:
             self._memory = Memory()
         broker = Broker(

@@ -1,6 +1,7 @@
 """Tests the embedded broker from outside: life, data, nodes and their leaders, a clock of one's own."""
 
 import asyncio
+import selectors
 import threading
 from pathlib import Path
 from typing import Any
@@ -403,3 +404,13 @@ def test_a_number_of_partitions_that_cannot_be_is_refused(
     with pytest.raises(ConfigError, match=r"the topic 'more': .* partitions"):
         EmbeddedBroker(topics={"more": count}).start()
     broker.create_topic("more", 1)
+
+
+def test_selectors_of_gevent_are_refused_with_a_way_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    class GeventSelector(selectors.DefaultSelector):
+        pass
+
+    GeventSelector.__module__ = "gevent.selectors"
+    monkeypatch.setattr("selectors.DefaultSelector", GeventSelector)
+    with pytest.raises(EmbeddedBrokerError, match=r"gevent has replaced .* `groupsdk broker`"):
+        EmbeddedBroker().start()

@@ -1,5 +1,6 @@
 """Run the engine on a background thread."""
 
+import _thread
 import asyncio
 import logging
 import os
@@ -15,6 +16,7 @@ from groupsdk.clock import Clock
 from groupsdk.drivers.engine.engine import Engine
 from groupsdk.drivers.hosts.host import Mailbox, promise, settle, warn_unclosed
 from groupsdk.errors import EngineError, MemberClosedError
+from groupsdk.limits import green_library
 from groupsdk.member.events import CallerEvent, CloseRequested
 from groupsdk.member.requests import CoordinatorRequest
 from groupsdk.settings.config import MemberConfig
@@ -47,6 +49,13 @@ class ThreadHost:
         self._last_metrics: dict[str, float] = {}
 
     def start(self) -> None:
+        library = green_library(_thread.start_new_thread)
+        if library is not None:
+            self.ended.set_result(None)
+            raise EngineError(
+                f"{library} has replaced Python's threads by greenlets, on which a member cannot run;"
+                " set heartbeat='process'"
+            )
         name = f"groupsdk-{self._config.group_id}"
         opened: Future[None] = promise()
         thread = threading.Thread(target=self._run, args=(opened,), name=name, daemon=True)

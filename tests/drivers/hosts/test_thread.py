@@ -55,6 +55,19 @@ def test_a_machine_without_room_for_a_thread(
     assert host.metrics().result(0) == {}
 
 
+def test_greenlets_in_place_of_threads_are_refused_with_a_way_out(
+    host: ThreadHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def start_new_thread() -> None:
+        raise AssertionError("not started")
+
+    start_new_thread.__module__ = "gevent.thread"
+    monkeypatch.setattr("_thread.start_new_thread", start_new_thread)
+    with pytest.raises(EngineError, match=r"gevent has replaced .* set heartbeat='process'"):
+        host.start()
+    assert host.ended.done()
+
+
 def test_a_machine_without_room_for_a_loop(monkeypatch: pytest.MonkeyPatch) -> None:
     def new_event_loop() -> None:
         raise OSError(24, "Too many open files")
