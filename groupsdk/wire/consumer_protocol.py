@@ -8,7 +8,7 @@ user data may be missing at the end, whatever the version says.
 
 import re
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import field
 
 from groupsdk.errors import DecodeError, EncodeError
@@ -28,6 +28,7 @@ TopicPartitions = Mapping[str, Sequence[int]]
 _TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 _INT16 = struct.Struct(">h")
 _INT32 = struct.Struct(">i")
+_TOPICS_IN_A_STEP = 4_096
 _HEAD_BYTES = 48
 _LISTS_PER_HEAD = 8
 _DECODE_FAILURES = (struct.error, UnicodeDecodeError)
@@ -97,6 +98,23 @@ class ConsumerProtocolDecoder:
             raise _failed("subscription", data, at, error) from error
         return ConsumerProtocolSubscription(topics, user_data, owned, generation_id, rack_id)
 
+    def subscription_in_steps(
+        self, data: bytes
+    ) -> Generator[None, None, ConsumerProtocolSubscription]:
+        """Decode a subscription to very many topics in steps; raises as `subscription`."""
+        try:
+            left, at = _count(data, 2, 2, "topics")
+            topics: list[str] = []
+            while left > 0:
+                some = min(left, _TOPICS_IN_A_STEP)
+                at = self._read_topics(data, at, some, topics)
+                left -= some
+                yield
+            self._keep(data[2 : 2 + _HEAD_BYTES], data[2:at], topics)
+        except _DECODE_FAILURES:
+            pass  # raised again, with what was wrong
+        return self.subscription(data)
+
     def assignment(self, data: bytes) -> ConsumerProtocolAssignment:
         """Decode an assignment.
 
@@ -113,20 +131,33 @@ class ConsumerProtocolDecoder:
 
     def _topics(self, data: bytes, start: int) -> tuple[tuple[str, ...], int]:
         """Read a list of topics, or recognise one that was read before by its bytes."""
-        alike = self._by_head.setdefault(data[start : start + _HEAD_BYTES], [])
-        for known in alike:
+        head = data[start : start + _HEAD_BYTES]
+        for known in self._by_head.get(head, ()):
             # the bytes say where the list ends, so a list that starts with another is that other
             if data.startswith(known, start):
                 return self._lists[known], start + len(known)
         count, at = _count(data, start, 2, "topics")
-        topics = []
-        for _ in range(count):
-            name, at = self._name(data, at)
-            topics.append(name)
-        encoded = data[start:at]
+        topics: list[str] = []
+        at = self._read_topics(data, at, count, topics)
+        return self._keep(head, data[start:at], topics), at
+
+    def _keep(self, head: bytes, encoded: bytes, topics: Sequence[str]) -> tuple[str, ...]:
+        alike = self._by_head.setdefault(head, [])
         if len(alike) < _LISTS_PER_HEAD:
             alike.append(encoded)
-        return self._lists.setdefault(encoded, tuple(topics)), at
+        return self._lists.setdefault(encoded, tuple(topics))
+
+    def _read_topics(self, data: bytes, at: int, count: int, topics: list[str]) -> int:
+        known, unpack = self._names, _INT16.unpack_from
+        # written out, as a member may subscribe to very many topics
+        for _ in range(count):
+            stop = at + 2 + unpack(data, at)[0]
+            name = known.get(data[at + 2 : stop])
+            if name is None or stop < at + 2:
+                name, stop = self._name(data, at)
+            topics.append(name)
+            at = stop
+        return at
 
     def _name(self, data: bytes, at: int) -> tuple[str, int]:
         (length,) = _INT16.unpack_from(data, at)

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from groupsdk.broker.coordinator.classic.member import (
     GroupMember,
@@ -203,6 +204,11 @@ class ClassicGroup(Deadline):
                 for each in value.members
             ),
         )
+
+    def snapshot(self) -> tuple[Any, ...]:
+        """Return what a conversion takes over, in a form that can be compared with a later one."""
+        members = [(each, each.protocols, each.assignment) for each in self.members.values()]
+        return self.state, self.generation_id, members
 
     def move(self, trigger: GroupTrigger, now_ms: int) -> None:
         """Enter the next state."""

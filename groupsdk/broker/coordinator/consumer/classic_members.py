@@ -18,7 +18,6 @@ from groupsdk.broker.coordinator.consumer.conversion import (
     ConversionError,
     GroupConversion,
     assignment_bytes,
-    read_subscription,
     subscription_of,
 )
 from groupsdk.broker.coordinator.consumer.group import ConsumerGroup
@@ -118,7 +117,7 @@ class ClassicMembers:
         draft = Draft(group)
         before = self._member(group, request, member_id, draft)
         try:
-            subscription = read_subscription(request.protocols[0].metadata)
+            subscription = self._conversion.read_subscription(request.protocols[0].metadata)
         except ConversionError as error:
             # Kafka takes it for a fault of its own
             raise RefusedError(ErrorCode.UNKNOWN_SERVER_ERROR, str(error)) from error
@@ -147,6 +146,7 @@ class ClassicMembers:
                 now_ms=builder.now_ms,
             )
         draft.hand_over(self._registry, builder)
+        builder.is_large = after.is_large
         assert after.classic is not None
         name = after.classic.supported_protocols[0].name
         generation = after.epoch

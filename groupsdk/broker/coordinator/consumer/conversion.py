@@ -1,7 +1,7 @@
 """Convert a classic group with members to a consumer group, and back (KIP-848, online migration)."""
 
 import logging
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Final
 from uuid import UUID
@@ -45,6 +45,9 @@ from groupsdk.wire.coordinator_records.group_metadata import GroupMetadataValue,
 
 
 logger = logging.getLogger(__name__)
+_LARGE_METADATA: Final = 8 * 1024
+"""The size of all metadata of a classic group from which its conversion is prepared and written in steps."""
+_KEPT_SUBSCRIPTIONS: Final = 8
 _MALFORMED: Final = "the embedded consumer protocol is malformed"
 
 
@@ -59,7 +62,15 @@ class ConversionError(ValueError):
 class GroupConversion:
     """Converts groups between the classic and the consumer protocol, with their records, parked requests and sessions."""
 
-    __slots__ = ("_classic", "_image", "_rebalances", "_registry", "_settings", "_topics")
+    __slots__ = (
+        "_classic",
+        "_image",
+        "_rebalances",
+        "_registry",
+        "_settings",
+        "_subscriptions",
+        "_topics",
+    )
 
     def __init__(
         self,
@@ -75,6 +86,59 @@ class GroupConversion:
         self._settings = settings
         self._topics = topics
         self._image = topics.image
+        # the last large ones that were decoded
+        self._subscriptions: dict[bytes, ConsumerProtocolSubscription] = {}
+
+    def is_long(self, group_id: str) -> bool:
+        """Return whether a classic group is so large that its conversion must be prepared."""
+        classic = self._classic.groups.get(group_id)
+        return (
+            classic is not None
+            and classic.metadata_bytes > _LARGE_METADATA
+            and classic.state is not GroupState.EMPTY
+        )
+
+    def prepare_upgrade(self, group_id: str, names: frozenset[str]) -> Generator[None, None, None]:
+        """Decode the subscriptions of a large classic group, and look up their topics, in steps."""
+        classic = self._classic.groups.get(group_id)
+        if classic is None or not self.is_long(group_id):
+            return
+        found: set[str] = set()
+        for metadata in {_metadata_of(classic, each) for each in classic.members.values()}:
+            yield
+            found |= yield from self.prepare_subscription(metadata)
+        yield
+        yield from self._topics.prepare(frozenset(found))
+        yield
+        yield from self._topics.prepare(names | found)
+
+    def prepare_subscription(self, metadata: bytes) -> Generator[None, None, frozenset[str]]:
+        """Decode a subscription in steps, if it is large, and look up its topics. Return their names."""
+        if len(metadata) <= _LARGE_METADATA:
+            return frozenset()
+        subscription = self._subscriptions.get(metadata)
+        if subscription is None:
+            try:
+                subscription = yield from ConsumerProtocolDecoder().subscription_in_steps(metadata)
+            except DecodeError:
+                return frozenset()  # reported where it is used
+            while len(self._subscriptions) >= _KEPT_SUBSCRIPTIONS:
+                del self._subscriptions[next(iter(self._subscriptions))]
+            self._subscriptions[metadata] = subscription
+        yield
+        names = frozenset(subscription.topics)
+        yield from self._topics.prepare(names)
+        return names
+
+    def read_subscription(self, metadata: bytes) -> ConsumerProtocolSubscription:
+        """Decode the metadata with which a classic consumer joins. Raise ConversionError if it is none."""
+        found = self._subscriptions.get(metadata)
+        if found is not None:
+            return found
+        try:
+            return ConsumerProtocolDecoder().subscription(metadata)
+        except DecodeError as error:
+            raise ConversionError(f"cannot decode a subscription: {error}") from error
 
     def draft_of_new_group(self, group_id: str) -> Draft:
         """Return the draft of a new consumer group, which takes over a classic group that is not empty.
@@ -84,7 +148,8 @@ class GroupConversion:
         draft = Draft(ConsumerGroup(group_id))
         classic = self._classic.groups.get(group_id)
         if classic is not None and classic.state is not GroupState.EMPTY:
-            for record in upgrade_records(classic, self._settings.config(), self._topics):
+            config, topics = self._settings.config(), self._topics
+            for record in upgrade_records(classic, config, topics, self.read_subscription):
                 draft.write(record)
         return draft
 
@@ -95,6 +160,7 @@ class GroupConversion:
         if classic is None or not draft.records:
             return
         builder.write(group_tombstone(group_id))
+        builder.is_large = classic.metadata_bytes > _LARGE_METADATA
         builder.when_written(partial(_log_upgrade, classic))
         for member in classic.members.values():
             self._rebalances.answer_parked(
@@ -182,7 +248,10 @@ def offers_of(members: Iterable[ConsumerGroupMember]) -> dict[str, Protocols]:
 
 
 def upgrade_records(
-    group: ClassicGroup, config: GroupConfig, topics: SubscribedTopics
+    group: ClassicGroup,
+    config: GroupConfig,
+    topics: SubscribedTopics,
+    read_subscription: Callable[[bytes], ConsumerProtocolSubscription],
 ) -> list[GroupRecord]:
     """Build the records that convert a classic group with members to a consumer group.
 
@@ -205,7 +274,10 @@ def upgrade_records(
             "the group size exceeds the consumer group maximum size",
         )
     image = topics.image()
-    members = [_upgraded(group, member, image) for member in group.members.values()]
+    members = [
+        _upgraded(group, member, read_subscription(_metadata_of(group, member)), image)
+        for member in group.members.values()
+    ]
     group_id, epoch = group.group_id, group.generation_id
     names = frozenset().union(*{member.topic_names for member in members})
     targets: dict[str, Partitions] = {
@@ -221,12 +293,20 @@ def upgrade_records(
     ]
 
 
-def _upgraded(group: ClassicGroup, member: GroupMember, image: TopicImage) -> ConsumerGroupMember:
+def _metadata_of(group: ClassicGroup, member: GroupMember) -> bytes:
     name = group.protocol_name or next((each for each, _ in member.protocols), "")
     metadata = next((data for each, data in member.protocols if each == name), None)
     if metadata is None:
         metadata = member.protocols[0][1] if member.protocols else b""
-    subscription = read_subscription(metadata)
+    return metadata
+
+
+def _upgraded(
+    group: ClassicGroup,
+    member: GroupMember,
+    subscription: ConsumerProtocolSubscription,
+    image: TopicImage,
+) -> ConsumerGroupMember:
     assigned: Holdings = {}
     if member.assignment:
         try:
@@ -259,14 +339,6 @@ def _upgraded(group: ClassicGroup, member: GroupMember, image: TopicImage) -> Co
         state=MemberState.STABLE,
         assigned=assigned,
     )
-
-
-def read_subscription(metadata: bytes) -> ConsumerProtocolSubscription:
-    """Decode the metadata with which a classic consumer joins. Raise ConversionError if it is none."""
-    try:
-        return ConsumerProtocolDecoder().subscription(metadata)
-    except DecodeError as error:
-        raise ConversionError(f"cannot decode a subscription: {error}") from error
 
 
 def holdings_of(partitions: Mapping[str, Sequence[int]], image: TopicImage, epoch: int) -> Holdings:

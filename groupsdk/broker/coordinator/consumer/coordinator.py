@@ -85,7 +85,9 @@ class ConsumerGroupCoordinator:
         built_in: dict[str, ServerAssignor] = {name: made() for name, made in BUILT_IN.items()}
         self._topics = topics = SubscribedTopics(image)
         self._updater = GroupUpdater(registry, settings, assignors or built_in, topics, start, lags)
-        conversion = GroupConversion(registry, classic, rebalances, settings, topics)
+        self.conversion = conversion = GroupConversion(
+            registry, classic, rebalances, settings, topics
+        )
         self._removal = MemberRemoval(registry, self._updater, conversion)
         self.heartbeats = ConsumerHeartbeats(
             registry, classic, self._updater, self._removal, conversion, new_uuid
@@ -102,9 +104,22 @@ class ConsumerGroupCoordinator:
         """Look up the topics of a large subscription in steps, before the request of a member of the group that has it."""
         wanted = frozenset(names)
         yield from self._topics.prepare(wanted)
+        yield from self.conversion.prepare_upgrade(group_id, wanted)
         group = self.registry.groups.get(group_id)
         if group is not None:
-            yield from self._topics.prepare(wanted | group.subscribed_topics())
+            wanted |= group.subscribed_topics()
+            yield
+            yield from self._topics.prepare(wanted)
+
+    def prepare_join(self, group_id: str, metadata: bytes) -> Generator[None, None, None]:
+        """Do the same for the large subscription of a classic member, where its group is a consumer group."""
+        group = self.registry.groups.get(group_id)
+        if group is not None:
+            names = yield from self.conversion.prepare_subscription(metadata)
+            yield
+            names |= group.subscribed_topics()
+            yield
+            yield from self._topics.prepare(names)
 
     def view(self, group_id: str) -> ConsumerGroupView | None:
         """Return a snapshot of a consumer group; None if there is none with this id."""

@@ -155,6 +155,11 @@ class ConsumerGroup:
             made._counts = self.counts.copy()
         return made
 
+    def snapshot(self) -> tuple[Any, ...]:
+        """Return its state in a form that can be compared with a later one."""
+        epochs = (self.epoch, self.metadata_hash, self.assignment_epoch)
+        return (*epochs, dict(self.members), dict(self.targets), dict(self.regexes))
+
     @property
     def state(self) -> ConsumerGroupState:
         """The state of the group; `CONSUMER_TRANSITIONS` has its changes."""

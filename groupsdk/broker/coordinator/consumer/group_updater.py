@@ -4,6 +4,7 @@ import logging
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from enum import Enum
+from functools import partial
 from typing import NamedTuple
 from uuid import UUID
 
@@ -242,8 +243,11 @@ class GroupUpdater:
         if self._start is None or is_quick(assignor, spec):
             self._write_target(draft, job, job.run(), now_ms)
             return
+        draft.start = partial(self._begin, job, self._start)
+
+    def _begin(self, job: AssignmentJob, start: AssignmentStarter) -> None:
         self.jobs.begin(job)
-        self._start(job)
+        start(job)
 
     def assigned(self, job: AssignmentJob, outcome: Outcome, draft: Draft, now_ms: int) -> None:
         """Apply the outcome of an assignor that ran on another thread to the group's current state.

@@ -183,6 +183,7 @@ class ConsumerHeartbeats:
         )
         self._conversion.write_upgrade(draft, builder)
         draft.hand_over(self._registry, builder)
+        builder.is_large |= after.is_large
         group_id = request.group_id
         timeout_ms, interval_ms = updater.settings.heartbeat_times_ms(group_id)
         updater.renew_session(group_id, member_id, builder.now_ms, timeout_ms)

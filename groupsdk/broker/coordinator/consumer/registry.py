@@ -140,13 +140,15 @@ class Draft:
     records are in the log. Valid only while the request is handled.
     """
 
-    __slots__ = ("base", "group", "records")
+    __slots__ = ("base", "group", "records", "start")
 
     def __init__(self, group: ConsumerGroup) -> None:
         """Start from the current state of a group."""
         self.base = group
         self.group = group
         self.records: list[GroupRecord] = []
+        self.start: Callable[[], None] | None = None
+        """Starts an assignor, once the group's epoch is in the log; None: there is none to start."""
 
     def write(self, record: GroupRecord) -> None:
         """Add a record and apply it to `group`."""
@@ -164,6 +166,11 @@ class Draft:
     def hand_over(self, registry: ConsumerGroupRegistry, builder: ResultBuilder) -> None:
         """Add the records to a builder; once they are in the log, `registry` replays them on the real group."""
         registry.write(self.records, builder)
+        start = self.start
+        if start is not None and self.records:
+            builder.when_written(lambda _: start())
+        elif start is not None:
+            start()
 
 
 def rebalance_timer(

@@ -114,17 +114,6 @@ class OffsetCommitRecords(NamedTuple):
         return list(zip(keys, values, strict=True))
 
 
-class EncodedCommits(NamedTuple):
-    """The records of a large commit, which were encoded before."""
-
-    commits: list[OffsetCommitRecords]
-    pairs: list[Pair]
-
-    def encoded(self) -> list[Pair]:
-        """Return the keys and values in the format of the log."""
-        return self.pairs
-
-
 class OffsetTombstone(NamedTuple):
     """The removal of a partition's offset, pending offsets of transactions included."""
 

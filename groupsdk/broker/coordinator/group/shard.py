@@ -12,7 +12,7 @@ from groupsdk.broker.coordinator.classic.member_requests import (
 )
 from groupsdk.broker.coordinator.classic.rebalance import Rebalances
 from groupsdk.broker.coordinator.classic.registry import GroupRegistry
-from groupsdk.broker.coordinator.classic.responses import append_error
+from groupsdk.broker.coordinator.classic.responses import append_error, join_error
 from groupsdk.broker.coordinator.classic.views import GroupView, group_status, group_view
 from groupsdk.broker.coordinator.consumer.assignment_jobs import (
     AssignmentJob,
@@ -34,7 +34,6 @@ from groupsdk.broker.coordinator.counters import CoordinatorCounters
 from groupsdk.broker.coordinator.group.administration import Administration, delete_error
 from groupsdk.broker.coordinator.group.records import (
     CommittedOffset,
-    EncodedCommits,
     EncodedTombstones,
     OffsetCommitRecords,
     OffsetTombstone,
@@ -53,6 +52,7 @@ from groupsdk.broker.coordinator.offsets.offset_metadata_manager import (
 from groupsdk.broker.coordinator.runtime.contract import (
     NOTHING,
     CoordinatorRecord,
+    EncodedRecords,
     ProducerStamp,
     Record,
     Reply,
@@ -65,9 +65,11 @@ from groupsdk.broker.coordinator.runtime.result_builder import ResultBuilder
 from groupsdk.broker.settings.effective import EffectiveSettings, no_group_settings
 from groupsdk.broker.settings.table import GroupConfig
 from groupsdk.error_code import ErrorCode
+from groupsdk.errors import EncodeError
 from groupsdk.wire.coordinator_records.group_metadata import GroupMetadataKey, GroupMetadataValue
 from groupsdk.wire.messages.consumer_groups import (
     ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
 )
 from groupsdk.wire.messages.group_admin import (
     ConsumerGroupDescribeRequest,
@@ -303,9 +305,54 @@ class GroupCoordinatorShard:
             groups.append(described)
         return ConsumerGroupDescribeResponse(groups=tuple(groups))
 
+    def encode_in_steps(
+        self, request: Request[Any], result: Result
+    ) -> Generator[None, None, Result | None]:
+        """Encode the records of a large result in steps; None: the group has changed meanwhile, and must decide again.
+
+        Records that cannot be encoded are left as they are: appending them fails, and refuses the request.
+        """
+        group_id: str = request.group_id  # type: ignore[attr-defined] # only of one group
+        # now, and not with the first step, before which others may be handled
+        return self._encode(result, self._builder, group_id, self._state_of(group_id))
+
+    def _encode(
+        self, result: Result, builder: ResultBuilder | None, group_id: str, before: Any
+    ) -> Generator[None, None, Result | None]:
+        made = EncodedRecords([], [])
+        try:
+            for record in result.records:
+                yield
+                made.records.append(record)
+                made.pairs.extend(record.encoded())
+        except EncodeError:
+            made = EncodedRecords([], [])
+        if self._state_of(group_id) != before:
+            return None
+        if made.records:
+            result = result._replace(records=(made,))
+        self._builder, self._result = builder, result
+        return result
+
+    def _state_of(self, group_id: str) -> Any:
+        """Return what a decision about a group depends on, to be compared with what it is later."""
+        group = self._consumer_groups.get(group_id)
+        if group is not None:
+            return group, group.snapshot()
+        classic = self._registry.groups.get(group_id)
+        return None if classic is None else (classic, classic.snapshot())
+
     def prepare(self, group_id: str, names: Iterable[str]) -> Generator[None, None, None]:
         """Look up the topics of a large subscription in steps, before a request of the group that names them."""
         return self._consumer.prepare(group_id, names)
+
+    def prepare_join(self, group_id: str, metadata: bytes) -> Generator[None, None, None]:
+        """Do the same before the JoinGroup of a classic member."""
+        return self._consumer.prepare_join(group_id, metadata)
+
+    def is_long_conversion(self, group_id: str) -> bool:
+        """Return whether a group is a classic one so large that its conversion needs `prepare`."""
+        return self._consumer.conversion.is_long(group_id)
 
     def refuse(self, request: Request[Any], error: ErrorCode, api_version: int) -> Response:
         """Build the response that refuses a batched or large request; the error of a commit is mapped as that of an append."""
@@ -316,6 +363,10 @@ class GroupCoordinatorShard:
             return ConsumerGroupDescribeResponse(groups=groups)
         if isinstance(request, DeleteGroupsRequest):
             return delete_error(request, error)
+        if isinstance(request, ConsumerGroupHeartbeatRequest):
+            return ConsumerGroupHeartbeatResponse(error_code=error, error_message=error.text)
+        if isinstance(request, JoinGroupRequest):
+            return join_error(error, "", api_version)
         error = append_error(error)
         if isinstance(request, OffsetCommitRequest):
             return commit_error(request, error)
@@ -384,8 +435,8 @@ class GroupCoordinatorShard:
             if group_id not in self._registry.groups and group_id not in self._consumer_groups:
                 self._registry.replay_offset(group_id)
             self._offsets.replay(record, producer)
-        elif type(record) is EncodedCommits:
-            for each in record.commits:
+        elif type(record) is EncodedRecords:
+            for each in record.records:
                 self.replay(each, producer)
         elif isinstance(record, OffsetTombstone):
             self._offsets.replay_tombstone(record)

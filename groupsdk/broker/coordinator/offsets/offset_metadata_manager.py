@@ -12,7 +12,6 @@ from groupsdk.broker.coordinator.consumer.topics import EndOffsets, TopicInfo
 from groupsdk.broker.coordinator.group.records import (
     NO_EPOCH,
     CommittedOffset,
-    EncodedCommits,
     OffsetCommitRecords,
     OffsetTombstone,
 )
@@ -23,6 +22,7 @@ from groupsdk.broker.coordinator.offsets.commit_validation import (
     validate_commit,
 )
 from groupsdk.broker.coordinator.runtime.contract import (
+    EncodedRecords,
     ProducerStamp,
     Record,
     Reply,
@@ -255,7 +255,7 @@ def _remove(groups: dict[str, Topics[V]], group_id: str, topic: str, partition: 
         del groups[group_id]
 
 
-Prepared = tuple[EncodedCommits, list[Any]]
+Prepared = tuple[EncodedRecords, list[Any]]
 """The encoded records of a large commit, and the topics of its response if it is accepted."""
 
 
@@ -314,7 +314,7 @@ class OffsetMetadataManager:
         records: list[Record] = []
         if prepared is not None:
             made, answers = prepared
-            records += [made] if made.commits else []
+            records += [made] if made.records else []
         else:
             answers = []
             for topic in request.topics:
@@ -347,7 +347,7 @@ class OffsetMetadataManager:
         records: list[Record] = []
         if prepared is not None:
             made, answers = prepared
-            records += [made] if made.commits else []
+            records += [made] if made.records else []
             answer = TxnOffsetCommitResponse(topics=tuple(answers))
         else:
             answer = transaction_answer(
@@ -379,7 +379,7 @@ class OffsetMetadataManager:
             has_ids = self._transactions_have_ids()
         elif request.retention_time_ms != _NO_EXPIRY:
             expire_ms = _later(now_ms, request.retention_time_ms)
-        made = EncodedCommits([], [])
+        made = EncodedRecords([], [])
         answers: list[Any] = []
         prepared: Prepared | None = (made, answers)
         try:
@@ -399,7 +399,7 @@ class OffsetMetadataManager:
         topics: Sequence[RequestTopic],
         now_ms: int,
         expire_ms: int,
-        made: EncodedCommits,
+        made: EncodedRecords,
         *,
         has_ids: bool,
     ) -> tuple[Any, ...]:
@@ -415,7 +415,7 @@ class OffsetMetadataManager:
             if topic.partitions
         ]
         for record in records:
-            made.commits.append(record)
+            made.records.append(record)
             made.pairs.extend(record.encoded())
         if isinstance(request, TxnOffsetCommitRequest):
             return transaction_answer(answers).topics

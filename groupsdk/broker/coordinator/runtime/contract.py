@@ -53,6 +53,16 @@ class CoordinatorRecord(NamedTuple):
         return (write(self.key, self.value),)
 
 
+class EncodedRecords(NamedTuple):
+    """The records of a large request, which were encoded before."""
+
+    records: list[Any]
+    pairs: list[Pair]
+
+    def encoded(self) -> Sequence[Pair]:
+        return self.pairs
+
+
 class ProducerStamp(NamedTuple):
     """The producer of a transactional batch; the batch is pending until the producer's marker is appended."""
 
@@ -106,6 +116,8 @@ class Result(NamedTuple):
     producer: ProducerStamp | None = None
     """Write the records as a transactional batch of this producer (TxnOffsetCommit)."""
     markers: tuple[MarkerPartitions, ...] = ()
+    is_large: bool = False
+    """Whether the records take so long to encode that it is to be done in steps."""
 
 
 NOTHING = Result()
@@ -192,6 +204,11 @@ class GatheringShard(CoordinatorShard, Protocol):
         self, request: Request[Any], context: RequestContext, now_ms: int
     ) -> "Generator[None, None, Result]":
         """Handle a large request in steps, between which others are handled; only the last one decides."""
+
+    def encode_in_steps(
+        self, request: Request[Any], result: Result
+    ) -> "Generator[None, None, Result | None]":
+        """Encode the records of a large result in steps; None: the group has changed meanwhile, and must decide again."""
 
     def refuse(self, request: Request[Any], error: ErrorCode, api_version: int) -> Response:
         """Return the response that answers a batched, queued or large request with an error."""

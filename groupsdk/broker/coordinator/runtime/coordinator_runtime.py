@@ -267,8 +267,8 @@ class CoordinatorRuntime:
         load, gathering = self._connection_load, self._gathering
         if is_large and gathering is not None:
             self._in_progress[token] = request, context
-            steps = gathering.handle_in_steps(request, context, self._scheduler.now_ms())
-            self._go_on(gathering, token, steps)
+            now_ms = self._scheduler.now_ms()
+            self._go_on(gathering, token, gathering.handle_in_steps(request, context, now_ms))
             return
         if (
             load is not None
@@ -287,10 +287,15 @@ class CoordinatorRuntime:
         except BaseException:
             self._owed.pop(token, None)
             raise
+        if result.is_large and gathering is not None:
+            self._in_progress[token] = request, context
+            rest = gathering.encode_in_steps(request, result)
+            self._in_steps(partial(self._go_on, gathering, token, rest))
+            return
         self._do(result, now_ms)
 
     def _go_on(
-        self, gathering: GatheringShard, token: int, steps: Generator[None, None, Result]
+        self, gathering: GatheringShard, token: int, steps: Generator[None, None, Result | None]
     ) -> None:
         """Do the next step of a large request."""
         if token not in self._in_progress:
@@ -301,7 +306,8 @@ class CoordinatorRuntime:
                 next(steps)
             except StopIteration as last:
                 del self._in_progress[token]
-                self._do(last.value, self._scheduler.now_ms())
+                now_ms = self._scheduler.now_ms()
+                self._do(last.value or gathering.handle(request, context, now_ms), now_ms)
                 return
         except Exception as error:  # noqa: BLE001 - a bug in one request must not stop the others
             self._in_progress.pop(token, None)

@@ -29,11 +29,13 @@ class ResultBuilder:
 
     Attributes:
         producer: the producer of whose transaction the records are part; None: of none.
+        is_large: whether the records are to be encoded in steps.
     """
 
     __slots__ = (
         "failures",
         "following",
+        "is_large",
         "now_ms",
         "producer",
         "promises",
@@ -49,6 +51,7 @@ class ResultBuilder:
         self.following: list[Written] = []
         self.failures: list[Failed] = []
         self.producer: ProducerStamp | None = None
+        self.is_large = False
 
     def reply(self, token: int, response: Response) -> None:
         """Answer a request, whether or not the records can be written."""
@@ -87,4 +90,5 @@ class ResultBuilder:
         if not (self.records or self.replies or self.promises):
             return NOTHING
         replies = (*self.replies, *self.promises) if self.promises else tuple(self.replies)
-        return Result(tuple(self.records), replies, producer=self.producer)
+        is_large = self.is_large and bool(self.records)
+        return Result(tuple(self.records), replies, None, self.producer, (), is_large)

@@ -40,26 +40,46 @@ from groupsdk.wire.messages.groups import (
     DescribeGroupsResponse,
     HeartbeatRequest,
     HeartbeatResponse,
+    JoinGroupRequest,
 )
 from groupsdk.wire.schema import ApiKey, Response
 
 
 if TYPE_CHECKING:
+    from groupsdk.broker.cluster import Cluster
     from groupsdk.broker.coordinator.group.shard import GroupCoordinatorShard
     from groupsdk.broker.server.contract import ServingNode
 
 _MANY_TOPICS: Final = 512
 """The number of topics from which requests are handled, and responses encoded, in steps."""
 _TOPICS_AT_ONCE: Final = 64
+_LARGE_JOIN: Final = 8 * 1024
+"""The size from which a JoinGroup may have very many topics."""
 
 
-def group_request(call: Call, request: Any) -> Response | None:
+def group_request(call: Call, request: Any) -> Response | Steps | None:
     """Handle JoinGroup, SyncGroup and LeaveGroup: pass them to the coordinator; requires "read" on the group."""
     group_id = request.group_id
     node = call.node
     if node.cluster.config.authorizer_class_name and not allowed(call, "read", "group", group_id):
         return refuse(request, ErrorCode.GROUP_AUTHORIZATION_FAILED, call.version)
-    ask(call, node.cluster.groups.runtime_for(node.node_id, group_id), request, call.answer)
+    runtime = node.cluster.groups.runtime_for(node.node_id, group_id)
+    if (
+        call.api_key == ApiKey.JOIN_GROUP
+        and call.request_bytes > _LARGE_JOIN
+        and not isinstance(runtime, ErrorCode)
+        and request.protocols
+    ):
+        return _join_in_steps(call, request, cast("GroupCoordinatorShard", runtime.shard))
+    ask(call, runtime, request, call.answer)
+    return None
+
+
+def _join_in_steps(call: Call, request: JoinGroupRequest, shard: "GroupCoordinatorShard") -> Steps:
+    """Decode a large subscription some topics at a time, if the group decides on them, and then pass on the JoinGroup."""
+    yield from shard.prepare_join(request.group_id, request.protocols[0].metadata)
+    runtime = call.node.cluster.groups.runtime_for(call.node.node_id, request.group_id)
+    ask(call, runtime, request, call.answer)
     return None
 
 
@@ -100,13 +120,22 @@ def consumer_group_heartbeat(
     guarded = bool(cluster.config.authorizer_class_name)
     if guarded and not allowed(call, "read", "group", group_id):
         return refuse(request, ErrorCode.GROUP_AUTHORIZATION_FAILED, call.version)
-    if len(names) > _MANY_TOPICS:
+    if len(names) > _MANY_TOPICS or (
+        request.member_epoch == 0 and _is_long_conversion(cluster, group_id)
+    ):
         return _subscribe_in_steps(call, request, names)
     if guarded and not all(allowed(call, "describe", "topic", name) for name in names):
         return refuse(request, ErrorCode.TOPIC_AUTHORIZATION_FAILED, call.version)
     runtime = cluster.groups.runtime_for(node.node_id, group_id)
     ask(call, runtime, request, partial(_assigned, call))
     return None
+
+
+def _is_long_conversion(cluster: "Cluster", group_id: str) -> bool:
+    runtime = cluster.groups.find_for(group_id)
+    return runtime is not None and cast("GroupCoordinatorShard", runtime.shard).is_long_conversion(
+        group_id
+    )
 
 
 def _assigned(call: Call, response: Any) -> None:

@@ -474,6 +474,15 @@ class Gatherer(Machine):
             yield
         return self.handle(request, context, now_ms)
 
+    def encode_in_steps(
+        self, request: Request[Any], result: Result
+    ) -> Generator[None, None, Result | None]:
+        for _ in range(2):
+            yield
+        return None if self.has_changed else result
+
+    has_changed = False
+
     def refuse(self, request: Request[Any], error: ErrorCode, api_version: int) -> Response:
         return HeartbeatResponse(error_code=error)
 
@@ -656,6 +665,27 @@ def test_a_large_request_is_handled_in_steps_and_others_between_them() -> None:
     assert rig.codes() == [0, 0]
     assert rig.events.count("step") == 3
     assert not rig.deferred
+
+
+def test_large_records_are_encoded_in_steps_before_they_are_appended() -> None:
+    rig = GatheringRig()
+    rig.machine.say = lambda token: Result(
+        (RECORD,), (Reply(token, HeartbeatResponse(error_code=0)),), is_large=True
+    )
+    rig.has_many_connections = False
+    for changed in (False, True):
+        rig.machine.has_changed = changed  # type: ignore[attr-defined]  # a Gatherer
+        rig.events.clear()
+        rig.answers.clear()
+        rig.commit()
+        decided = list(rig.events)
+        for _ in range(3):
+            assert not rig.answers
+            rig.end_turn()
+        assert rig.codes() == [0]
+        # where its group has changed meanwhile, the request is decided again
+        assert rig.events[: len(decided) * (1 + changed)] == decided * (1 + changed)
+        assert not rig.deferred
 
 
 def test_a_large_request_in_progress_is_refused_when_the_coordinator_is_unloaded() -> None:

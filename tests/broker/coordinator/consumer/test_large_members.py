@@ -1,0 +1,170 @@
+"""Test members of very many topics: their records are encoded in steps, between which others change the group."""
+
+from collections.abc import Generator
+from typing import Any, Final
+
+import pytest
+
+from groupsdk.broker.coordinator.runtime.contract import (
+    EncodedRecords,
+    RequestContext,
+    Result,
+    finished,
+)
+from groupsdk.errors import EncodeError
+from groupsdk.wire.consumer_protocol import (
+    ConsumerProtocolAssignment,
+    ConsumerProtocolDecoder,
+    ConsumerProtocolEncoder,
+    ConsumerProtocolSubscription,
+)
+from groupsdk.wire.messages.consumer_groups import ConsumerGroupHeartbeatRequest
+from groupsdk.wire.messages.groups import SyncGroupRequest, SyncGroupRequestAssignment
+from tests.broker.clients import join_request
+from tests.broker.coordinator.consumer.rig import Rig, Topics
+
+
+_NAMES: Final = tuple(f"t-{n}" for n in range(600))
+_METADATA: Final = ConsumerProtocolEncoder().subscription(
+    ConsumerProtocolSubscription([f"topic-{n}" for n in range(1_500)]), 3
+)
+
+
+class Large:
+    """A request whose records are being encoded."""
+
+    def __init__(self, rig: Rig, member_id: str, epoch: int = 0, **fields: Any) -> None:
+        self.rig = rig
+        if epoch == 0:
+            fields = {"rebalance_timeout_ms": 1_000, "topic_partitions": ()} | fields
+        self.request = ConsumerGroupHeartbeatRequest("g", member_id, epoch, **fields)
+        self.result = self.decide()
+        self.steps: Generator[None, None, Result | None]
+        self.steps = rig.shard.encode_in_steps(self.request, self.result)
+
+    def decide(self) -> Result:
+        return self.rig.shard.handle(self.request, RequestContext(0, 1), self.rig.now_ms)
+
+    def finish(self) -> Any:
+        """Does what the runtime does after the last step, and returns the answer."""
+        self.rig.do(finished(self.steps) or self.decide())
+        return self.rig.answers.pop(0)
+
+
+def rig_of(*names: str) -> Rig:
+    return Rig(Topics(**dict.fromkeys(names, 1)))
+
+
+def test_records_that_were_encoded_in_steps_are_those_of_the_decision() -> None:
+    rig = rig_of(*_NAMES)
+    large = Large(rig, "m", subscribed_topic_names=_NAMES)
+    assert large.result.is_large
+    expected = [pair for record in large.result.records for pair in record.encoded()]
+    made = finished(large.steps)
+    assert made is not None
+    (records,) = made.records
+    assert isinstance(records, EncodedRecords)
+    assert records.pairs == expected
+    rig.do(made)
+    group = rig.shard.consumer_group("g")
+    assert group is not None
+    assert len(group.members["m"].assigned) == 600
+
+
+def test_a_small_heartbeat_is_not_encoded_in_steps() -> None:
+    assert not Large(rig_of("t"), "m", subscribed_topic_names=("t",)).result.is_large
+
+
+def test_a_heartbeat_of_a_large_member_without_records_is_answered_at_once() -> None:
+    rig = rig_of(*_NAMES)
+    epoch = Large(rig, "m", subscribed_topic_names=_NAMES).finish().member_epoch
+    again = Large(rig, "m", epoch, subscribed_topic_names=_NAMES)
+    assert (again.result.records, again.result.is_large) == ((), False)
+
+
+def test_a_decision_is_taken_again_where_its_group_has_changed_meanwhile() -> None:
+    rig = rig_of(*_NAMES)
+    Large(rig, "m", subscribed_topic_names=_NAMES).finish()
+    large = Large(rig, "n", subscribed_topic_names=_NAMES)
+    next(large.steps)
+    other = Large(rig, "o", subscribed_topic_names=_NAMES[:1])
+    assert other.finish().member_epoch == 3
+    # two joined: its epoch comes after that of the other
+    assert large.finish().member_epoch == 4
+    group = rig.shard.consumer_group("g")
+    assert group is not None
+    assert group.members.keys() == {"m", "n", "o"}
+
+
+def test_two_large_members_of_a_new_group_do_not_undo_each_other() -> None:
+    rig = rig_of(*_NAMES)
+    joins = [Large(rig, each, subscribed_topic_names=_NAMES) for each in "mn"]
+    assert [each.finish().member_epoch for each in joins] == [2, 3]
+
+
+def test_an_upgrade_is_decided_again_where_the_classic_group_has_changed_meanwhile() -> None:
+    rig = rig_of("t")
+    first = rig.ask(join_request("g", metadata=_METADATA), 9)
+    rig.send(join_request("g", first.member_id, metadata=_METADATA), 9)
+    rig.settle()
+    assert rig.shard.is_long_conversion("g")
+    large = Large(rig, "new", subscribed_topic_names=("t",))
+    assert large.result.is_large
+    given = ConsumerProtocolEncoder().assignment(ConsumerProtocolAssignment({"t": (0,)}), 3)
+    assignments = (SyncGroupRequestAssignment(first.member_id, given),)
+    sync = SyncGroupRequest("g", 1, first.member_id, None, "consumer", "range", assignments)
+    rig.send(sync, 5)
+    assert large.finish().error_code == 0
+    group = rig.shard.consumer_group("g")
+    assert group is not None
+    assert [*group.members[first.member_id].assigned.values()] == [{0: 1}]
+
+
+def test_a_record_that_cannot_be_encoded_is_refused_when_it_is_appended() -> None:
+    rig = rig_of(*_NAMES)
+    large = Large(rig, "m", subscribed_topic_names=_NAMES, rack_id="r" * 40_000)
+    made = finished(large.steps)
+    assert made is not None
+    assert made.records == large.result.records
+    with pytest.raises(EncodeError):
+        rig.do(made)
+
+
+def test_a_large_upgrade_and_its_members_joins_decode_no_subscription_at_once() -> None:
+    rig = rig_of("topic-1", "t")
+    member_id = rig.ask(join_request("g", metadata=_METADATA), 9).member_id
+    rig.send(join_request("g", member_id, metadata=_METADATA), 9)
+    rig.settle()
+    names = [0]
+    read = ConsumerProtocolDecoder._read_topics
+
+    def counted(decoder: Any, data: bytes, at: int, count: int, topics: list[str]) -> int:
+        names[0] += count
+        return read(decoder, data, at, count, topics)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ConsumerProtocolDecoder, "_read_topics", counted)
+        finished(rig.shard.prepare("g", ("t",)))
+        assert names == [1_500]
+        Large(rig, "new", subscribed_topic_names=("t",)).finish()
+        finished(rig.shard.prepare_join("g", _METADATA))
+        rig.ask(join_request("g", member_id, metadata=_METADATA), 9)
+        assert names == [1_500]
+        other = ConsumerProtocolEncoder().subscription(
+            ConsumerProtocolSubscription([f"other-{n}" for n in range(10_000)]), 3
+        )
+        steps = list(rig.shard.prepare_join("g", other))
+        assert (names, len(steps) > 10_000 // 4_096) == ([11_500], True)
+        rig.ask(join_request("g", member_id, metadata=other), 9)
+        assert names == [11_500]
+
+
+def test_a_large_subscription_that_cannot_be_decoded_is_refused_as_a_small_one() -> None:
+    rig = rig_of("t")
+    Large(rig, "m", subscribed_topic_names=("t",)).finish()
+    broken = _METADATA[:9_000]
+    finished(rig.shard.prepare_join("g", broken))
+    codes = [
+        rig.ask(join_request("g", metadata=each), 3).error_code for each in (broken, broken[:20])
+    ]
+    assert codes == [-1, -1]
