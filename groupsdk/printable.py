@@ -20,6 +20,11 @@ def printable(text: str) -> str:
     return "".join(_escape(each) if _is_escaped(each) else each for each in text)
 
 
+def address_text(host: str, port: object) -> str:
+    """Return "host:port", with brackets around an IPv6 address."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
 def printable_lines(text: str) -> str:
     """Return several lines as `printable` does, with their line feeds and tabs."""
     lines = text.replace("\r\n", "\n").split("\n")

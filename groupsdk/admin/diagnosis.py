@@ -16,6 +16,7 @@ from groupsdk.admin.cluster import ClusterClient, ClusterMetadata
 from groupsdk.assignment import TopicPartition
 from groupsdk.clock import Clock, WallClock
 from groupsdk.error_code import ErrorCode
+from groupsdk.printable import address_text
 from groupsdk.wire.messages.configs import DescribeConfigsRequest, DescribeConfigsResource
 from groupsdk.wire.messages.consumer_groups import ConsumerGroupHeartbeatRequest
 from groupsdk.wire.messages.group_admin import ListGroupsRequest
@@ -209,7 +210,7 @@ def _installed(settings: Mapping[str, Any]) -> Iterator[Finding]:
 
 async def _reach(client: ClusterClient, clock: Clock) -> AsyncIterator[Finding]:
     for host, port in client.config.servers:
-        where = f"{host}:{port}"
+        where = address_text(host, port)
         try:
             connection = await client.connection((host, port))
         except errors.GroupSdkError as error:
@@ -289,7 +290,7 @@ async def _advertised(client: ClusterClient, metadata: ClusterMetadata) -> Async
         address = broker.host, broker.port
         if address in known:
             continue
-        where = f"node {broker.node_id} at {broker.host}:{broker.port}"
+        where = f"node {broker.node_id} at {address_text(broker.host, broker.port)}"
         try:
             await client.connection(address)
         except (errors.GroupSdkError, OSError) as error:

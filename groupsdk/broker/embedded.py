@@ -13,6 +13,7 @@ from groupsdk.clock import Clock, ManualClock
 from groupsdk.errors import ConfigError, GroupSdkError
 from groupsdk.lazy_imports import override
 from groupsdk.limits import green_library
+from groupsdk.printable import address_text
 
 
 if TYPE_CHECKING:
@@ -251,9 +252,7 @@ class EmbeddedBroker:
         if listener not in next(iter(nodes)).listener_names:
             raise ConfigError(f"there is no listener named {listener}")
         pairs = [node.endpoint(listener) for node in nodes]
-        return ",".join(
-            f"[{host}]:{port}" if ":" in host else f"{host}:{port}" for host, port in pairs
-        )
+        return ",".join(address_text(host, port) for host, port in pairs)
 
     @property
     def cluster_id(self) -> str:

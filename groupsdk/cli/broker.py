@@ -20,6 +20,7 @@ from groupsdk.cli.connection import split_pairs
 from groupsdk.cli.page import cluster_page, page_families, page_options, serve_page
 from groupsdk.cli.process import STOP_SIGNALS, log_level_option, set_up_logging
 from groupsdk.errors import ConfigError
+from groupsdk.printable import address_text
 from groupsdk.settings.properties import read_properties, read_text
 
 
@@ -222,7 +223,7 @@ async def _serve(
 
 def _own_address(broker: "Broker") -> str:
     pairs = [node.endpoint(node.listener_names[0]) for node in broker.nodes.values()]
-    return ",".join(f"[{host}]:{port}" if ":" in host else f"{host}:{port}" for host, port in pairs)
+    return ",".join(address_text(host, port) for host, port in pairs)
 
 
 def _metrics(

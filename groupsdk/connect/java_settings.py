@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from groupsdk.errors import ConfigError
+from groupsdk.printable import address_text
 
 
 logger = logging.getLogger(__name__)
@@ -134,7 +135,10 @@ def rest_settings(given: Mapping[str, str]) -> tuple[str | None, str | None]:
         host = (address or "localhost:").rpartition(":")[0]
     if port is None:
         port = (address or ":8083").rpartition(":")[2]
-    return address, f"{given.get('rest.advertised.listener', 'http').lower()}://{host}:{port}"
+    return (
+        address,
+        f"{given.get('rest.advertised.listener', 'http').lower()}://{address_text(host.strip('[]'), port)}",
+    )
 
 
 def _take_login(taken: dict[str, Any]) -> None:

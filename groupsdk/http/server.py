@@ -20,6 +20,7 @@ from groupsdk.errors import ConfigError
 from groupsdk.http.settings import HttpSettings
 from groupsdk.lazy_imports import override
 from groupsdk.limits import max_open_files
+from groupsdk.printable import address_text
 
 
 _ACCEPT_AT_ONCE: Final = 100
@@ -237,7 +238,7 @@ class HttpServer:
             waited_s += 0.02
         if not self._server.started:
             raise ConfigError(
-                f"{self._name}: cannot listen on {self._settings.host}:{self._settings.port};"
+                f"{self._name}: cannot listen on {address_text(self._settings.host, self._settings.port)};"
                 " is the port in use?"
             )
         logger.info("%s: listening at %s", self._name, self.url)

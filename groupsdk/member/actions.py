@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from groupsdk.errors import GroupSdkError
 from groupsdk.lazy_dataclasses import dataclass
 from groupsdk.lazy_imports import override
+from groupsdk.printable import address_text
 from groupsdk.types import Generation, GroupMembers
 
 
@@ -24,7 +25,7 @@ class Node(NamedTuple):
 
     @override
     def __str__(self) -> str:
-        return f"{self.host}:{self.port} (node {self.node_id})"
+        return f"{address_text(self.host, self.port)} (node {self.node_id})"
 
 
 # To the driver, which owns the connections.

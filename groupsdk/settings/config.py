@@ -9,6 +9,7 @@ from groupsdk.errors import ConfigError
 from groupsdk.lazy_dataclasses import dataclass
 from groupsdk.lazy_imports import override
 from groupsdk.limits import MAX_INT32, MAX_STRING_BYTES
+from groupsdk.printable import address_text
 from groupsdk.settings.security import SecuritySettings, plain_security
 
 
@@ -107,7 +108,7 @@ class MemberConfig:
     def __post_init__(self) -> None:
         servers = tuple(parse_servers(self.bootstrap_servers))
         object.__setattr__(
-            self, "bootstrap_servers", tuple(_server_text(*server) for server in servers)
+            self, "bootstrap_servers", tuple(address_text(*server) for server in servers)
         )
         if self.max_poll_interval_ms is None:
             object.__setattr__(self, "max_poll_interval_ms", self.rebalance_timeout_ms)
@@ -242,10 +243,6 @@ def parse_servers(servers: str | Iterable[str]) -> list[tuple[str, int]]:
     if not addresses:
         raise ConfigError("bootstrap.servers is empty; give host:port, several with commas")
     return addresses
-
-
-def _server_text(host: str, port: int) -> str:
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def _parse_server(text: str) -> tuple[str, int]:

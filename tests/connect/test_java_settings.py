@@ -162,6 +162,14 @@ def test_stores_are_read_where_they_are_of_pem() -> None:
             ("127.0.0.1:8083", "http://w:8083"),
         ),
         (
+            {"listeners": "http://[::1]:8083", "rest.advertised.host.name": "::1"},
+            ("[::1]:8083", "http://[::1]:8083"),
+        ),
+        (
+            {"listeners": "http://[::1]:8083", "rest.advertised.port": "80"},
+            ("[::1]:8083", "http://[::1]:80"),
+        ),
+        (
             {"rest.advertised.port": "443", "rest.advertised.listener": "HTTPS"},
             (None, "https://localhost:443"),
         ),

@@ -11,6 +11,7 @@ from groupsdk.member.actions import Node, Wake
 
 def test_a_node_reads_as_an_address() -> None:
     assert str(Node(3, "kafka-3", 9092)) == "kafka-3:9092 (node 3)"
+    assert str(Node(2, "::1", 9092)) == "[::1]:9092 (node 2)"
 
 
 @pytest.mark.parametrize("kind", [*get_args(actions.Action), *get_args(actions.Call)])

@@ -12,6 +12,7 @@ from groupsdk.broker.server.connection import Connection, TlsConnection
 from groupsdk.broker.server.socket_transport import SocketTransport
 from groupsdk.errors import ConfigError
 from groupsdk.limits import max_open_files
+from groupsdk.printable import address_text
 
 
 if TYPE_CHECKING:
@@ -353,7 +354,7 @@ class Listener:
         except OSError as error:
             made.close()
             raise ConfigError(
-                f"the listener {self.address.name} cannot listen on {host}:{port}: {error}"
+                f"the listener {self.address.name} cannot listen on {address_text(host, port)}: {error}"
             ) from error
         self._socket = made
         return int(made.getsockname()[1])

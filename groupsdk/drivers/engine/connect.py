@@ -14,6 +14,7 @@ from groupsdk.drivers.engine.refusals import TlsRefusedError, refused_without_tl
 from groupsdk.drivers.engine.sasl import preload
 from groupsdk.drivers.engine.tls import build_ssl_context, explain_tls_error
 from groupsdk.lazy_dataclasses import dataclass
+from groupsdk.printable import address_text
 from groupsdk.settings.config import MemberConfig
 from groupsdk.version import __version__
 from groupsdk.wire.api import ApiVersionRanges, next_api_versions_version
@@ -91,7 +92,7 @@ class Connector:
                 connection.close()
             if isinstance(error, TimeoutError):
                 raise errors.RequestTimeoutError(
-                    f"{host}:{port} was not ready for requests within {timeout_s:g} s"
+                    f"{address_text(host, port)} was not ready for requests within {timeout_s:g} s"
                     f" ({_reached(connection)})"
                 ) from error
             raise
@@ -123,7 +124,7 @@ class Connector:
         addresses = (await resolve_host(host, port, self._blocking))[:_MAX_ADDRESSES]
         first = self._failures.get(host, 0) % len(addresses)
         sock = await _connect_any(
-            addresses[first:] + addresses[:first], f"{host}:{port}", timeout_s
+            addresses[first:] + addresses[:first], address_text(host, port), timeout_s
         )
         try:
             return await self._start(sock, host, port)
@@ -172,7 +173,7 @@ class Connector:
         self, connection: Connection, error: errors.GroupSdkError
     ) -> errors.GroupSdkError:
         """Explain why a broker may not answer the first request."""
-        where = f"{connection.host}:{connection.port}"
+        where = address_text(connection.host, connection.port)
         if isinstance(error, errors.FrameError):
             return WrongProtocolError(str(error))
         if self._config.security.uses_tls:

@@ -17,6 +17,7 @@ from groupsdk.errors import (
 from groupsdk.lazy_imports import override
 from groupsdk.limits import MAX_INT32
 from groupsdk.member.requests import CoordinatorRequest, MembershipRequest
+from groupsdk.printable import address_text
 from groupsdk.wire.api import (
     ApiVersionRanges,
     FrameDecoder,
@@ -109,7 +110,7 @@ class Connection(asyncio.Protocol):
 
     @override
     def __repr__(self) -> str:
-        return f"<Connection to {self.host}:{self.port}{' (closed)' if self._error else ''}>"
+        return f"<Connection to {address_text(self.host, self.port)}{' (closed)' if self._error else ''}>"
 
     @property
     def usable(self) -> bool:
@@ -140,7 +141,9 @@ class Connection(asyncio.Protocol):
     def request(self, message: Request[R], version: int | None = None) -> "asyncio.Future[R]":
         """Send a request in a version, by default the latest of both sides, and return a future of its response."""
         if self._transport is None or self._error is not None:
-            raise self._error or DisconnectedError(f"{self.host}:{self.port} is not connected")
+            raise self._error or DisconnectedError(
+                f"{address_text(self.host, self.port)} is not connected"
+            )
         if version is None:
             version = self.versions.negotiate(type(message))
         self._last_id = (self._last_id + 1) & _MAX_CORRELATION_ID
@@ -153,7 +156,10 @@ class Connection(asyncio.Protocol):
     def close(self, error: GroupSdkError | None = None) -> None:
         """Close the connection; requests without a response fail with `error`."""
         self._end(
-            error or DisconnectedError(f"the connection to {self.host}:{self.port} was closed")
+            error
+            or DisconnectedError(
+                f"the connection to {address_text(self.host, self.port)} was closed"
+            )
         )
 
     async def wait_closed(self) -> None:
@@ -175,11 +181,11 @@ class Connection(asyncio.Protocol):
             for payload in self._frames.feed(data):
                 self._on_frame(payload)
         except WireError as error:
-            self._end(type(error)(f"{self.host}:{self.port}: {error}"))
+            self._end(type(error)(f"{address_text(self.host, self.port)}: {error}"))
 
     @override
     def connection_lost(self, exc: Exception | None) -> None:
-        where = f"{self.host}:{self.port}"
+        where = address_text(self.host, self.port)
         why = f": {exc}" if exc is not None else ""
         error = DisconnectedError(f"the broker {where} closed the connection{why}")
         error.__cause__ = exc
@@ -236,7 +242,7 @@ def check_versions(connection: Connection, *, static: bool) -> None:
             lacking.append(str(error))
     if lacking:
         raise UnsupportedVersionError(
-            f"{connection.host}:{connection.port} cannot serve a group member"
+            f"{address_text(connection.host, connection.port)} cannot serve a group member"
             f"{' with a group.instance.id' if static else ''}: {'; '.join(lacking)}"
         )
 

@@ -27,6 +27,7 @@ from groupsdk.errors import (
 )
 from groupsdk.lazy_dataclasses import dataclass
 from groupsdk.member.actions import Node
+from groupsdk.printable import address_text
 from groupsdk.settings.backoff import ExponentialBackoff, retry_strategy
 from groupsdk.settings.config import MemberConfig
 from groupsdk.wire.messages.metadata import (
@@ -249,7 +250,7 @@ class CoordinatorLookup:
 
     async def _ask(self, host: str, port: int) -> Found:
         """Ask one broker; until it answers, the caller has a reason for the wait."""
-        slow = RequestTimeoutError(f"{host}:{port} has not answered for {_SLOW_S:g} s")
+        slow = RequestTimeoutError(f"{address_text(host, port)} has not answered for {_SLOW_S:g} s")
         report = asyncio.get_running_loop().call_later(_SLOW_S, self._on_delay, slow)
         try:
             return await self._asked(host, port)
@@ -292,7 +293,7 @@ class CoordinatorLookup:
             raise
         except TimeoutError as error:
             raise RequestTimeoutError(
-                f"{host}:{port} did not answer within {timeout_ms} ms"
+                f"{address_text(host, port)} did not answer within {timeout_ms} ms"
             ) from error
         except DisconnectedError as error:
             self._refusals.explain(error)

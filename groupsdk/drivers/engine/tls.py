@@ -11,6 +11,7 @@ from groupsdk.errors import (
     RequestTimeoutError,
     TlsError,
 )
+from groupsdk.printable import address_text
 from groupsdk.settings.security import SecuritySettings
 
 
@@ -147,7 +148,7 @@ def explain_tls_error(exc: BaseException, host: str, port: int) -> GroupSdkError
     It is a `TlsError` where the two sides cannot agree, else retriable: a broker that goes down looks like one
     without TLS. With TLS 1.3 a broker refuses a client's certificate only after the handshake.
     """
-    where = f"{host}:{port}"
+    where = address_text(host, port)
     if isinstance(exc, ssl.SSLCertVerificationError):
         return TlsError(f"TLS to {where}: {_explain_certificate(exc, host)}")
     if isinstance(exc, ssl.SSLEOFError | ssl.SSLZeroReturnError) or not isinstance(

@@ -180,6 +180,8 @@ def test_an_ipv6_address() -> None:
     with ScriptedBroker(host="::1") as broker:
         assert broker.address.startswith("[::1]:")
         opens("::1", broker.port)
+        port = broker.port
+    fails(DisconnectedError, rf"cannot connect to \[::1\]:{port}: ", "::1", port)
 
 
 def test_a_name_that_does_not_resolve() -> None:
