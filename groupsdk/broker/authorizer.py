@@ -247,9 +247,7 @@ class Authorizer:
             each.strip() for each in config.super_users.split(";") if each.strip()
         )
         self._allow_without_rules = config.allow_everyone_if_no_acl_found
-        self._acls = _Acls(
-            Acl(*value) for kind, _, value in catalogue.store.facts() if kind == _KIND
-        )
+        self._acls = _Acls(Acl(*value) for _, _, value in catalogue.store.facts(_KIND))
         self._decided: dict[tuple[str, str, str, str, str], bool] = {}
 
     @property

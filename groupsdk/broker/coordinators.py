@@ -408,8 +408,10 @@ class CatalogueBlockStore:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        found = (v for kind, key, v in store.facts() if (kind, key) == (self._KIND, self._KEY))
-        self._next = next(found, None)
+        self._next = self._stored()
+
+    def _stored(self) -> Any:
+        return next((value for _, _, value in self._store.facts(self._KIND)), None)
 
     def next_start(self) -> int:
         """Return the first id of the block to claim next."""
@@ -426,8 +428,7 @@ class CatalogueBlockStore:
         except StoreError as error:
             raise BlockStoreError(str(error)) from error
         if not taken:
-            found = (v for kind, key, v in self._store.facts() if kind == self._KIND)
-            self._next = next(found, None)
+            self._next = self._stored()
             return False
         self._next = following
         return True

@@ -39,8 +39,8 @@ class Store(Protocol):
     Each call raises StoreError if the store fails, and has changed nothing then.
     """
 
-    def facts(self) -> Iterator[tuple[str, str, Any]]:
-        """Yield all facts as (kind, key, value)."""
+    def facts(self, only: str | None = None) -> Iterator[tuple[str, str, Any]]:
+        """Yield the facts of one kind, or all, as (kind, key, value)."""
 
     def write(self, changes: Iterable[Change]) -> None:
         """Apply changes atomically; they are durable on return."""
@@ -58,9 +58,10 @@ class MemoryStore:
     def __init__(self) -> None:
         self._facts: dict[tuple[str, str], Any] = {}
 
-    def facts(self) -> Iterator[tuple[str, str, Any]]:
+    def facts(self, only: str | None = None) -> Iterator[tuple[str, str, Any]]:
         for (kind, key), value in list(self._facts.items()):
-            yield kind, key, value
+            if only is None or kind == only:
+                yield kind, key, value
 
     def write(self, changes: Iterable[Change]) -> None:
         for kind, key, value in changes:
@@ -114,11 +115,12 @@ class SqliteStore:
                 f") WITHOUT ROWID; PRAGMA user_version = {_FORMAT}; COMMIT;"
             )
 
-    def facts(self) -> Iterator[tuple[str, str, Any]]:
+    def facts(self, only: str | None = None) -> Iterator[tuple[str, str, Any]]:
         import json
 
+        wanted = "SELECT kind, key, value FROM fact WHERE ?1 IS NULL OR kind = ?1"
         try:
-            for kind, key, text in self._base.execute("SELECT kind, key, value FROM fact"):
+            for kind, key, text in self._base.execute(wanted, (only,)):
                 yield kind, key, json.loads(text)
         except (self._failure, ValueError) as error:
             raise self._explained(error) from error

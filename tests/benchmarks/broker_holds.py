@@ -12,11 +12,11 @@ import tempfile
 import threading
 import time
 from collections.abc import Generator, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, Final, NamedTuple
 from unittest import mock
 
-from groupsdk.broker.embedded import EmbeddedBroker
+from groupsdk.broker.embedded import EmbeddedBroker, EmbeddedBrokerError
 from groupsdk.broker.server.apis import APIS, newest_version
 from groupsdk.cli.broker import COLLECTED_AFTER
 from groupsdk.wire.api import decode_response
@@ -56,6 +56,7 @@ _ELEMENTS: Final = 49_000
 """How many elements a request has; one of 50,000 is refused."""
 _GROUP_TOPICS: Final = 1_000
 _SETTLE_S: Final = 0.5
+_THREAD: Final = "groupsdk-broker"
 _PATIENCE_S: Final = 1_200.0
 """How long a request may take: to make the files of thousands of logs takes minutes on a busy disk."""
 _LOGS: Final = 2_000
@@ -452,7 +453,7 @@ class Collections:
         self._start_s = 0.0
 
     def __call__(self, phase: str, _: dict[str, int]) -> None:
-        if threading.current_thread().name != "groupsdk-broker":
+        if threading.current_thread().name != _THREAD:
             return
         if phase == "start":
             self._start_s = time.thread_time()
@@ -512,14 +513,18 @@ PARTS: Final = {
 
 @contextmanager
 def _broker(size: Size, settings: dict[str, str]) -> Iterator[Client]:
-    with ExitStack() as stack:
-        directory = stack.enter_context(tempfile.TemporaryDirectory())
-        broker = stack.enter_context(
-            EmbeddedBroker(settings, topics=size.topics(), data_dir=directory)
-        )
-        client = stack.enter_context(connect(broker))
-        client.socket.settimeout(_PATIENCE_S)
-        yield client
+    with tempfile.TemporaryDirectory() as directory:
+        broker = EmbeddedBroker(settings, topics=size.topics(), data_dir=directory)
+        broker.start()
+        (thread,) = (each for each in threading.enumerate() if each.name == _THREAD)
+        try:
+            with connect(broker) as client:
+                client.socket.settimeout(_PATIENCE_S)
+                yield client
+        finally:
+            with suppress(EmbeddedBrokerError):
+                broker.stop()
+            thread.join()  # it flushes thousands of logs, for which `stop` does not wait
 
 
 def run(arguments: list[str], *, quick: bool) -> Result:

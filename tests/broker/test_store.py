@@ -31,6 +31,9 @@ def test_facts_outlast_their_store(open_store: OpenStore) -> None:
 
     again = open_store()
     assert sorted(again.facts(), key=str) == [("a", "1", {"x": [1, 2]}), ("b", "1", 6)]
+    # the first producer id must not read all topics
+    assert list(again.facts("b")) == [("b", "1", 6)]
+    assert list(again.facts("c")) == []
     again.close()
 
 

@@ -67,13 +67,12 @@ class ScramCredentials:
         self._passwords = passwords
         self._made: dict[tuple[str, str], ScramCredential] = {}
         self._stored: dict[tuple[str, str], ScramCredential] = {}
-        for kind, key, value in store.facts():
-            if kind == _KIND:
-                mechanism, _, user = key.partition(":")
-                salt, stored_key, server_key = (bytes.fromhex(part) for part in value[:3])
-                self._stored[user, mechanism] = ScramCredential(
-                    salt, stored_key, server_key, int(value[3])
-                )
+        for _, key, value in store.facts(_KIND):
+            mechanism, _, user = key.partition(":")
+            salt, stored_key, server_key = (bytes.fromhex(part) for part in value[:3])
+            self._stored[user, mechanism] = ScramCredential(
+                salt, stored_key, server_key, int(value[3])
+            )
 
     def find(self, user: str, mechanism: str) -> ScramCredential | None:
         """Return a user's credential for a mechanism; None if there is none. Deriving one takes some milliseconds."""
