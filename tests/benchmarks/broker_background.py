@@ -212,7 +212,7 @@ def run(arguments: list[str], *, quick: bool) -> Result:
             " rate alone. The load average was"
             f" {load:.1f} on {os.cpu_count()} cores before. The cleaner looks for work every 0.1 s. Kafka compacts, loads"
             " and assigns on threads of its own, and so on other cores; ours has one loop, of which compaction gets a"
-            " tenth while clients are served, and runs assignors on threads that share its interpreter. The CPU of Kafka"
+            " tenth and a group that forms a third while clients are served, and runs assignors on threads that share its interpreter. The CPU of Kafka"
             " is that of all its threads, of which few keep a commit waiting. Command:"
             " `python -m tests.benchmarks --full --only broker_background`."
         )
