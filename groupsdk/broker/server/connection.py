@@ -132,6 +132,7 @@ class Connection(asyncio.Protocol):
         "_serving",
         "_state",
         "_transport",
+        "_unloaded",
         "_unsent",
         "_waited",
         "_wanted",
@@ -181,6 +182,7 @@ class Connection(asyncio.Protocol):
         self._group = ""  # the group of that request
         self._is_undecoded = False  # a request waits for its turn as it was received
         self._has_turn = False  # it is the turn of the request that is taken up next
+        self._unloaded = b""  # a request whose code is being loaded
 
     @override
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -196,8 +198,12 @@ class Connection(asyncio.Protocol):
     @override
     def connection_lost(self, exc: Exception | None) -> None:
         """Release all resources of the connection, and call `on_lost`."""
+        # what a client sent before it went away counts: a member leaves, records are appended
         if self._is_undecoded:
-            self._decode()  # a member that leaves does, though its client is gone
+            self._decode()
+        while self._unloaded and self._state is not _CLOSED:
+            load_route(*_HEADER(self._unloaded)[:2])
+            self._take_up_loaded()
         self._state = _CLOSED
         self._buffer.clear()
         self._release()
@@ -533,19 +539,23 @@ class Connection(asyncio.Protocol):
             return route(key, version)
         # imports and compilation take up to 200 ms
         self._state = _ANSWERING
-        off_loop(partial(load_route, key, version), partial(self._loaded, payload))
+        self._unloaded = payload
+        off_loop(partial(load_route, key, version), self._loaded)
         return None
 
-    def _loaded(self, payload: bytes, error: Exception | None) -> None:
-        """Take up a request again whose code was loaded."""
-        if self._state is _CLOSED:
-            return
+    def _loaded(self, error: Exception | None) -> None:
         if error is not None:
             logger.error("node %d: cannot load a handler", self.node.node_id, exc_info=error)
+            self._unloaded = b""
             self.close("cannot load the handler of a request")
-            return
+        elif self._unloaded and self.node.running:
+            self._take_up_loaded()
+
+    def _take_up_loaded(self) -> None:
+        payload, self._unloaded = self._unloaded, b""
         self._buffer[:0] = len(payload).to_bytes(4) + payload
-        self.go_on()
+        self._state = _ANSWERED[self._state]
+        self._resume()
 
     def _meet_faults(self, call: Call, message: Any) -> None:
         """Pass a request on unless a scripted fault intercepts it."""

@@ -19,7 +19,7 @@ from pytest_mock import MockerFixture
 from groupsdk.broker.coordinator.runtime.coordinator_runtime import CoordinatorRuntime
 from groupsdk.broker.embedded import EmbeddedBroker
 from groupsdk.broker.server import listener
-from groupsdk.broker.server.call import Call
+from groupsdk.broker.server.call import Call, load_route
 from groupsdk.broker.server.connection import TRANSITIONS, Connection, ConnectionTrigger
 from groupsdk.wire.api import encode_request
 from groupsdk.wire.messages.connection import (
@@ -398,6 +398,7 @@ def test_a_connection_moves_as_its_table_says(
     transport = mocker.Mock(spec=asyncio.Transport)
     transport.get_extra_info.return_value = ("127.0.0.1", 1)
     transport.get_write_buffer_size.return_value = 0
+    load_route(HeartbeatRequest.api.key, 4)
     frame = encode_request(HeartbeatRequest("g", 1, "m"), 4, 7, "c")
     t = ConnectionTrigger
 
