@@ -115,7 +115,7 @@ BUDGETS: dict[tuple[str, ...], int] = {
     ("groupsdk/consumer",): 5_980,
     ("groupsdk/connect",): 10_665,
     ("assignors", "groupsdk/assignment/check"): 8_765,
-    ("groupsdk/broker",): 28_665,
+    ("groupsdk/broker",): 28_670,
     # objectives, standstills and the groups' state at the end of the log; a lakehouse, by both engines, with the log itself
     ("groupsdk/history",): 18_425,
     (
