@@ -6,6 +6,7 @@ which a member uses few. Type checkers see `dataclasses.dataclass`.
 """
 
 import dataclasses
+import sys
 from collections.abc import Callable
 from contextlib import suppress
 from inspect import get_annotations
@@ -66,7 +67,19 @@ def _with_slots(cls: Any, *, kw_only: bool) -> Any:
     }
     body["__slots__"] = tuple(name for name in names if name not in inherited)
     body["__qualname__"] = cls.__qualname__
-    return type(cls)(cls.__name__, cls.__bases__, body)
+    made = type(cls)(cls.__name__, cls.__bases__, body)
+    if sys.version_info >= (3, 14):
+        _set_class_of_super(made)
+    return made
+
+
+def _set_class_of_super(made: Any) -> None:
+    """Have `super()` in the methods mean the class that was made again, as in the standard library from Python 3.14 on."""
+    for member in vars(made).values():
+        function = getattr(member, "__func__", member)
+        names = getattr(getattr(function, "__code__", None), "co_freevars", ())
+        if "__class__" in names:
+            function.__closure__[names.index("__class__")].cell_contents = made
 
 
 def _plain_class(cls: Any, types: dict[str, Any], values: dict[str, Any]) -> Any:

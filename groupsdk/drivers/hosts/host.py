@@ -1,6 +1,8 @@
 """The interface of engine hosts, and the mailbox in which a host leaves the newest view."""
 
 import _thread
+import contextlib
+import itertools
 import threading
 import warnings
 from collections.abc import Callable
@@ -23,17 +25,19 @@ if TYPE_CHECKING:
 class Mailbox:
     """Holds the latest view of one member. Thread-safe; its lock is never held for long, nor while another is taken.
 
+    Its callers take no lock: a signal handler may raise, Ctrl-C for one, and from Python 3.14 on even between the
+    acquisition of a lock and the block that releases it. It would stay held, and the engine wait for it instead of
+    heartbeating. What callers do to `_waiters` is atomic.
+
     Attributes:
         version: grows with every publication, and with every `wake`. Read it before the view: a view that is
             published in between then ends the next `wait_newer` at once.
     """
 
     def __init__(self) -> None:
-        # Re-entrant: wakeup() may be called by a signal handler, which interrupts the thread that holds it.
-        # And no Condition: that is entered by Python code, within which a handler may raise, Ctrl-C for one;
-        # the lock would stay held, and the engine would wait for it instead of heartbeating.
-        self._lock = threading.RLock()
+        self._lock = threading.Lock()
         self._waiters: list[threading.Lock] = []
+        self._versions = itertools.count(1)
         self.version = 0
         self.view = NOT_STARTED
         self._listener: Callable[[], None] | None = None
@@ -57,35 +61,32 @@ class Mailbox:
 
     def wake(self) -> None:
         """Wake the caller, though nothing has changed."""
-        self._put()
+        # Of two at the same time the earlier number may stay; it is new to all that wait, too.
+        self.version = next(self._versions)
+        while self._waiters:
+            with contextlib.suppress(IndexError):  # another thread was faster
+                self._waiters.pop().release()
+        listener = self._listener
+        if listener is not None:
+            listener()
 
     def wait_newer(self, version: int, timeout_ms: int) -> None:
         """Wait until there is a version other than this one, or the time is over."""
         waiter = threading.Lock()
         waiter.acquire()
-        with self._lock:
-            if self.version != version:
-                return
-            self._waiters.append(waiter)
-        # The next publication releases it. No lock is held here, so that it does not matter what
-        # interrupts this; a waiter that is left behind goes with the next publication too.
-        if not waiter.acquire(timeout=timeout_ms / 1000):
-            with self._lock:
-                if waiter in self._waiters:
-                    self._waiters.remove(waiter)
+        # Before it reads the version: whoever sets another one after that releases it. A waiter that
+        # is left behind by what interrupts this goes with the next publication.
+        self._waiters.append(waiter)
+        if self.version != version or not waiter.acquire(timeout=timeout_ms / 1000):
+            with contextlib.suppress(ValueError):  # released meanwhile
+                self._waiters.remove(waiter)
 
     def _put(self, *, view: MemberView | None = None, crash: EngineError | None = None) -> None:
         with self._lock:
-            # Under the lock: a concurrent wake must not put back a view that was replaced meanwhile.
+            # Under the lock: the engine's last view must not put back one without the crash.
             latest, ended = view or self.view, crash or self.view.crash
             self.view = latest if latest.crash is ended else replace(latest, crash=ended)
-            self.version += 1
-            waiters, self._waiters = self._waiters, []
-        for waiter in waiters:
-            waiter.release()
-        listener = self._listener
-        if listener is not None:
-            listener()
+        self.wake()
 
 
 T = TypeVar("T")

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from http.client import HTTPException
 from typing import Any, Final
+from urllib.error import HTTPError
 from urllib.parse import urlsplit
 from urllib.request import HTTPRedirectHandler, Request, build_opener
 
@@ -338,6 +339,9 @@ def webhook_sink(url: str) -> Sink:
         try:
             with opener.open(request, timeout=_TIMEOUT_S):
                 return
+        except HTTPError as error:
+            error.close()
+            raise
         except HTTPException as error:
             # no answer of HTTP: not an OSError, as other failures are
             raise OSError(f"{type(error).__name__}: {error}") from error
