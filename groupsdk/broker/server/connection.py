@@ -200,7 +200,7 @@ class Connection(asyncio.Protocol):
         """Release all resources of the connection, and call `on_lost`."""
         # what a client sent before it went away counts: a member leaves, records are appended
         if self._is_undecoded:
-            self._decode()
+            self._take_up_buffered()
         while self._unloaded and self._state is not _CLOSED:
             load_route(*_HEADER(self._unloaded)[:2])
             self._take_up_loaded()
@@ -554,8 +554,7 @@ class Connection(asyncio.Protocol):
     def _take_up_loaded(self) -> None:
         payload, self._unloaded = self._unloaded, b""
         self._buffer[:0] = len(payload).to_bytes(4) + payload
-        self._state = _ANSWERED[self._state]
-        self._resume()
+        self._take_up_buffered()
 
     def _meet_faults(self, call: Call, message: Any) -> None:
         """Pass a request on unless a scripted fault intercepts it."""
@@ -584,10 +583,10 @@ class Connection(asyncio.Protocol):
     def _take_turn(self) -> None:
         if self._is_undecoded and self.node.running:
             self._has_turn = True
-            self._decode()
+            self._take_up_buffered()
             self._has_turn = False
 
-    def _decode(self) -> None:
+    def _take_up_buffered(self) -> None:
         self._is_undecoded = False
         self._state = _ANSWERED[self._state]
         self._resume()
