@@ -8,7 +8,7 @@ from groupsdk.drivers.engine.blocking import BlockingCalls
 from groupsdk.drivers.engine.connection import Connection
 from groupsdk.drivers.engine.sasl import SaslMechanism, mechanism_for
 from groupsdk.error_code import ErrorCode
-from groupsdk.printable import address_text, printable
+from groupsdk.printable import printable
 from groupsdk.settings.security import OAuthToken, SecuritySettings, checked_credentials
 from groupsdk.wire.messages.connection import SaslAuthenticateRequest, SaslHandshakeRequest
 
@@ -34,7 +34,7 @@ class Authenticator:
 
     async def authenticate(self, connection: Connection) -> None:
         """Run the SASL exchange; records on the connection when the broker requires reauthentication."""
-        where = address_text(connection.host, connection.port)
+        where = connection.address
         connection.versions.negotiate(SaslAuthenticateRequest)
         # before anything is sent: brokers drop clients that stall during the handshake
         settings = await self._with_credentials(await self._with_token())
@@ -87,17 +87,17 @@ class Authenticator:
         answer = await connection.request(SaslHandshakeRequest(mechanism=mechanism))
         if answer.error_code == ErrorCode.UNSUPPORTED_SASL_MECHANISM:
             raise errors.AuthenticationError(
-                f"{address_text(connection.host, connection.port)} does not accept sasl.mechanism"
+                f"{connection.address} does not accept sasl.mechanism"
                 f" {mechanism}; it offers {printable(', '.join(answer.mechanisms)) or 'none'}"
             )
         if answer.error_code == ErrorCode.ILLEGAL_SASL_STATE:
             raise errors.AuthenticationError(
-                f"{address_text(connection.host, connection.port)} does not use SASL on this port: set"
+                f"{connection.address} does not use SASL on this port: set"
                 f" security.protocol to {'SSL' if self._security.uses_tls else 'PLAINTEXT'}, or take another port"
             )
         if answer.error_code:
             raise errors.AuthenticationError(
-                f"{address_text(connection.host, connection.port)} refused sasl.mechanism {mechanism}:"
+                f"{connection.address} refused sasl.mechanism {mechanism}:"
                 f" {errors.broker_error(answer.error_code, 'SaslHandshake')}"
             )
 
@@ -144,6 +144,4 @@ def _refused(
         return mechanism.failure
     said = code == ErrorCode.SASL_AUTHENTICATION_FAILED and text
     why = printable(text or "") if said else str(errors.broker_error(code, "SaslAuthenticate"))
-    return errors.AuthenticationError(
-        f"{address_text(connection.host, connection.port)} refused {mechanism.name}: {why}"
-    )
+    return errors.AuthenticationError(f"{connection.address} refused {mechanism.name}: {why}")

@@ -173,7 +173,7 @@ class Connector:
         self, connection: Connection, error: errors.GroupSdkError
     ) -> errors.GroupSdkError:
         """Explain why a broker may not answer the first request."""
-        where = address_text(connection.host, connection.port)
+        where = connection.address
         if isinstance(error, errors.FrameError):
             return WrongProtocolError(str(error))
         if self._config.security.uses_tls:

@@ -110,7 +110,12 @@ class Connection(asyncio.Protocol):
 
     @override
     def __repr__(self) -> str:
-        return f"<Connection to {address_text(self.host, self.port)}{' (closed)' if self._error else ''}>"
+        return f"<Connection to {self.address}{' (closed)' if self._error else ''}>"
+
+    @property
+    def address(self) -> str:
+        """Return host and port, as messages show them."""
+        return address_text(self.host, self.port)
 
     @property
     def usable(self) -> bool:
@@ -141,9 +146,7 @@ class Connection(asyncio.Protocol):
     def request(self, message: Request[R], version: int | None = None) -> "asyncio.Future[R]":
         """Send a request in a version, by default the latest of both sides, and return a future of its response."""
         if self._transport is None or self._error is not None:
-            raise self._error or DisconnectedError(
-                f"{address_text(self.host, self.port)} is not connected"
-            )
+            raise self._error or DisconnectedError(f"{self.address} is not connected")
         if version is None:
             version = self.versions.negotiate(type(message))
         self._last_id = (self._last_id + 1) & _MAX_CORRELATION_ID
@@ -155,12 +158,7 @@ class Connection(asyncio.Protocol):
 
     def close(self, error: GroupSdkError | None = None) -> None:
         """Close the connection; requests without a response fail with `error`."""
-        self._end(
-            error
-            or DisconnectedError(
-                f"the connection to {address_text(self.host, self.port)} was closed"
-            )
-        )
+        self._end(error or DisconnectedError(f"the connection to {self.address} was closed"))
 
     async def wait_closed(self) -> None:
         """Wait until the socket is closed, which is soon after `close`."""
@@ -181,13 +179,12 @@ class Connection(asyncio.Protocol):
             for payload in self._frames.feed(data):
                 self._on_frame(payload)
         except WireError as error:
-            self._end(type(error)(f"{address_text(self.host, self.port)}: {error}"))
+            self._end(type(error)(f"{self.address}: {error}"))
 
     @override
     def connection_lost(self, exc: Exception | None) -> None:
-        where = address_text(self.host, self.port)
         why = f": {exc}" if exc is not None else ""
-        error = DisconnectedError(f"the broker {where} closed the connection{why}")
+        error = DisconnectedError(f"the broker {self.address} closed the connection{why}")
         error.__cause__ = exc
         self._end(error)
         self._registry.discard(self)
@@ -242,7 +239,7 @@ def check_versions(connection: Connection, *, static: bool) -> None:
             lacking.append(str(error))
     if lacking:
         raise UnsupportedVersionError(
-            f"{address_text(connection.host, connection.port)} cannot serve a group member"
+            f"{connection.address} cannot serve a group member"
             f"{' with a group.instance.id' if static else ''}: {'; '.join(lacking)}"
         )
 

@@ -28,7 +28,7 @@ from tests.support.scripted_steps import KAFKA_0_10, KAFKA_1_0, KAFKA_2_3, KAFKA
 class Recorder:
     """Takes requests like a connection, and checks that they can be encoded."""
 
-    host, port = "kafka", 9092
+    address = "kafka:9092"
 
     def __init__(self, versions: Versions) -> None:
         self.versions = ApiVersionRanges({int(key): both for key, both in versions.items()})
