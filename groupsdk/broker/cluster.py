@@ -72,11 +72,15 @@ class ClusterNode(Protocol):
         """Return the host and port that clients of a listener connect to."""
 
 
+AfterLoading = Callable[[BaseException | None], Any]
+"""Is told what a function raised that ran on another thread, or None."""
+
+
 class OffLoop(Protocol):
     """Runs functions that take long, one after the other, on another thread."""
 
-    def __call__(self, work: Callable[[], Any], done: Callable[[Exception | None], Any], /) -> Any:
-        """Run a function; `done` is called on the broker's thread, later, with what it raised, or None."""
+    def __call__(self, work: Callable[[], Any], done: AfterLoading, /) -> Any:
+        """Run a function; `done` is called on the broker's thread, later."""
 
 
 class Cluster:

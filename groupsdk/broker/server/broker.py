@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from groupsdk.broker.catalogue import partitions_problem, topic_name_problem
-from groupsdk.broker.cluster import Cluster
+from groupsdk.broker.cluster import AfterLoading, Cluster
 from groupsdk.broker.coordinator.runtime.loop_share import Activity, Lane, Share
 from groupsdk.broker.coordinator.runtime.scheduler import Scheduler
 from groupsdk.broker.log.files import DiskFiles, MemoryFiles
@@ -439,10 +439,10 @@ class LoadingThread:
 
     def __init__(self, on_loop: Callable[[Callable[[], Any]], Any]) -> None:
         self._on_loop = on_loop
-        self._waiting: deque[tuple[Callable[[], Any], Callable[[Exception | None], Any]]] = deque()
+        self._waiting: deque[tuple[Callable[[], Any], AfterLoading]] = deque()
         self._is_running = False
 
-    def __call__(self, work: Callable[[], Any], done: Callable[[Exception | None], Any], /) -> None:
+    def __call__(self, work: Callable[[], Any], done: AfterLoading, /) -> None:
         """Run a function; `done` is called on the loop's thread, later, with what it raised, or None."""
         self._waiting.append((work, done))
         if not self._is_running:
@@ -453,18 +453,18 @@ class LoadingThread:
         work, done = self._waiting.popleft()
         threading.Thread(target=self._work, args=(work, done), name=_LOADING, daemon=True).start()
 
-    def _work(self, work: Callable[[], Any], done: Callable[[Exception | None], Any]) -> None:
+    def _work(self, work: Callable[[], Any], done: AfterLoading) -> None:
         raised = None
         try:
             work()
-        except Exception as error:  # noqa: BLE001 - reported on the loop's thread
+        except BaseException as error:  # noqa: BLE001 - `SystemExit` too: without an end, nothing would be loaded again
             raised = error
         try:
             self._on_loop(lambda: self._ended(done, raised))
         except RuntimeError:
             logger.debug("code was loaded after the broker stopped")
 
-    def _ended(self, done: Callable[[Exception | None], Any], raised: Exception | None) -> None:
+    def _ended(self, done: AfterLoading, raised: BaseException | None) -> None:
         self._is_running = False
         if self._waiting:
             self._run()

@@ -543,7 +543,7 @@ class Connection(asyncio.Protocol):
         off_loop(partial(load_route, key, version), self._loaded)
         return None
 
-    def _loaded(self, error: Exception | None) -> None:
+    def _loaded(self, error: BaseException | None) -> None:
         if error is not None:
             logger.error("node %d: cannot load a handler", self.node.node_id, exc_info=error)
             self._unloaded = b""

@@ -100,11 +100,15 @@ def test_what_a_client_sent_before_it_went_away_counts_while_its_code_is_loaded(
         assert end_offset(client, "t") == len(records)
 
 
+@pytest.mark.parametrize("error", [ImportError("no such module"), SystemExit("no such module")])
 def test_a_handler_that_cannot_be_loaded_closes_the_connection(
-    broker: EmbeddedBroker, mocker: MockerFixture, caplog: pytest.LogCaptureFixture
+    broker: EmbeddedBroker,
+    error: BaseException,
+    mocker: MockerFixture,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     mocker.patch.dict(call._routes, clear=True)
-    mocker.patch.object(connection, "load_route", side_effect=ImportError("no such module"))
+    mocker.patch.object(connection, "load_route", side_effect=error)
     with connect(broker) as client:
         client.send(HeartbeatRequest("g", 1, "m"), 3)
         assert client.is_closed()
@@ -118,7 +122,7 @@ class Loop:
         self.ended: list[tuple[str, str]] = []
         self.worked: list[str] = []
 
-    def add(self, name: str, error: Exception | None = None) -> None:
+    def add(self, name: str, error: BaseException | None = None) -> None:
         def work() -> None:
             self.worked.append(name)
             if error is not None:
@@ -130,11 +134,11 @@ class Loop:
 def test_functions_run_one_after_the_other_whatever_they_raise() -> None:
     loop = Loop()
     loop.add("a", ValueError("wrong"))
-    loop.add("b")
+    loop.add("b", SystemExit("ends"))
     loop.calls.get(timeout=60)()
     assert loop.ended == [("a", "wrong")]
     loop.calls.get(timeout=60)()
-    assert loop.ended == [("a", "wrong"), ("b", "None")]
+    assert loop.ended == [("a", "wrong"), ("b", "ends")]
     loop.add("c")
     loop.calls.get(timeout=60)()
     assert loop.worked == ["a", "b", "c"]
