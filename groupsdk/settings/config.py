@@ -206,7 +206,7 @@ class MemberConfig:
 
     @property
     def join_timeout_ms(self) -> int:
-        """How long a join or sync may be parked: the rebalance timeout and 5 s, as in Kafka's client."""
+        """How long a join, or the sync of a follower, may be parked: the rebalance timeout and 5 s, as in Kafka's client."""
         return max(self.request_timeout_ms, min(self.rebalance_timeout_ms + 5_000, MAX_INT32))
 
 

@@ -372,6 +372,21 @@ def test_a_heartbeat_without_an_answer_is_given_up_after_the_request_timeout() -
     assert driver.view.trouble == "no answer to HEARTBEAT within 2000 ms"
 
 
+def test_a_leaders_sync_without_an_answer_is_given_up_after_the_request_timeout() -> None:
+    driver = Driver(rebalance_timeout_ms=300_000, request_timeout_ms=2_000)
+    driver.lead()
+    driver.assign({MEMBER_ID: b"mine"})
+    driver.advance(1_999)
+    assert not driver.looks_up()
+    driver.advance(1)
+    assert driver.looking
+    assert "no answer to SYNC_GROUP within 2000 ms" in str(driver.view.trouble)
+    driver.found()
+    driver.advance(1_000)
+    driver.prepare()
+    assert driver.sent(JoinGroupRequest)[-1].member_id == MEMBER_ID
+
+
 @pytest.mark.usefixtures("steady_heartbeats")
 def test_a_member_stops_believing_by_its_own_clock(member: Driver) -> None:
     assert member.view.believes_at(member.now_ms + 9_999)

@@ -493,7 +493,10 @@ class Rebalance:
             return self.retry_later("the group coordinator was lost")
         member.recorder.phase("sync", member.now_ms)
         request = sync_request(member.config, member.generation, self._protocol_type, plan)
-        return [member.send(request, ApiKey.SYNC_GROUP, member.config.join_timeout_ms)]
+        config = member.config
+        # only a follower's is parked: until the leader has assigned
+        timeout_ms = config.request_timeout_ms if member.is_leader else config.join_timeout_ms
+        return [member.send(request, ApiKey.SYNC_GROUP, timeout_ms)]
 
     def _delivered(self) -> None:
         member = self._member
