@@ -111,7 +111,7 @@ BUDGETS: dict[tuple[str, ...], int] = {
     ("groupsdk/*.py", "groupsdk/settings", "groupsdk/assignment/*.py"): 4_640,
     ("groupsdk/wire",): 10_620,
     ("groupsdk/member",): 5_550,
-    ("groupsdk/drivers",): 5_580,
+    ("groupsdk/drivers",): 5_600,
     ("groupsdk/consumer",): 5_980,
     ("groupsdk/connect",): 10_665,
     ("assignors", "groupsdk/assignment/check"): 8_765,
@@ -129,7 +129,7 @@ BUDGETS: dict[tuple[str, ...], int] = {
     ("groupsdk/election",): 440,
     ("groupsdk/shards",): 5_210,
     ("groupsdk/verdict",): 2_630,
-    ("tests",): 153_140,
+    ("tests",): 153_250,
 }
 MAX_MODULES = 596
 LONG_MODULE = 800

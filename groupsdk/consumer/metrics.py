@@ -1,6 +1,5 @@
 """Measure a consumer's commits and listeners, under the names of Java's `ConsumerCoordinatorMetrics`."""
 
-import threading
 from collections.abc import Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
@@ -8,6 +7,7 @@ from typing import Final
 
 from groupsdk.clock import Clock
 from groupsdk.consumer.listener import Callback
+from groupsdk.drivers.one_thread import CallersLock
 from groupsdk.member.metrics import RequestMetrics
 from groupsdk.wire.schema import Response
 
@@ -38,7 +38,7 @@ class ConsumerMetrics:
         self._clock = clock
         self._commits = RequestMetrics(with_avg=True)
         self._callbacks = {kind: RequestMetrics(with_avg=True) for kind in CALLBACKS}
-        self._lock = threading.Lock()
+        self._lock = CallersLock()
 
     def commit_asked(self, answer: "Future[Response]") -> None:
         """Count a commit and its latency from now on once its response arrives; one without a response does not count."""

@@ -17,6 +17,8 @@ from groupsdk.clock import Clock, Deadline, SystemClock
 from groupsdk.consumer.consumer import GroupConsumer
 from groupsdk.consumer.subscription import TopicLike
 from groupsdk.coordinator import refuse_unrun
+from groupsdk.drivers.hosts.host import promise
+from groupsdk.drivers.one_thread import CallersLock
 from groupsdk.errors import ConfigError, GroupSdkError
 
 
@@ -61,7 +63,7 @@ class _Workers:
         self._jobs: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
 
     def submit(self, job: Callable[[], None]) -> "Future[None]":
-        done: Future[None] = Future()
+        done: Future[None] = promise()
 
         def run() -> None:
             job()
@@ -136,7 +138,7 @@ class PartitionProcessor:
         self._revoke_timeout_ms = int(revoke_timeout * 1000)
         self._clock = clock or SystemClock()
         self._lanes: dict[TopicPartition, _Lane] = {}
-        self._lock = threading.Lock()
+        self._lock = CallersLock()
         self._failure: BaseException | None = None
         self._stopping = False
         self._workers = _Workers(workers)

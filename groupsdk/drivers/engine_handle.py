@@ -1,7 +1,6 @@
 """The caller's handle on one member: posts events to its engine, reads its views, decides each step."""
 
 import os
-import threading
 import weakref
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -22,6 +21,7 @@ from groupsdk.drivers.hosts.host import Host, Mailbox, OpenHost
 # Loaded here, with asyncio, ssl and tenacity, because an importer is about to start a member, and the rest of the group
 # may be waiting for that start.
 from groupsdk.drivers.hosts.thread import ThreadHost
+from groupsdk.drivers.one_thread import CallersLock
 from groupsdk.errors import ConfigError, EngineError, MemberClosedError
 from groupsdk.lazy_dataclasses import dataclass
 from groupsdk.member import events
@@ -131,7 +131,7 @@ class EngineHandle:
         """What the engine runs on; None before the first call that needs it."""
         self._pid = os.getpid()
         # re-entrant: request_rejoin() may be called by a signal handler, which interrupts its holder
-        self._post_lock = threading.RLock()
+        self._post_lock = CallersLock()
         self._surrendered_count = 0  # how many events it took to give up what the member had
         self._left_count = 0  # how many until it was to leave
         self._woken = False
@@ -165,7 +165,7 @@ class EngineHandle:
         with self._post_lock:
             self.config = replace(self.config, security=security)
             if self.host is not None:
-                self._post(events.CredentialsChanged(username, password))
+                self._hand_over(events.CredentialsChanged(username, password))
 
     def wakeup(self) -> None:
         if os.getpid() != self._pid:
@@ -405,9 +405,10 @@ class EngineHandle:
         # must not be sent more and more. Unless the caller has left since: that takes it back.
         handled = self.mailbox.view.handled
         if handled >= self._ticked_count or self._ticked_count < self._left_count:
+            self.check_usable()
             with self._post_lock:
                 count = self._side.posted_count + 1
-                self._ticked_count = self._post(events.Polled(self._tick_ms, count))
+                self._ticked_count = self._hand_over(events.Polled(self._tick_ms, count))
 
     def check_usable(self) -> None:
         """Reject calls to a member that is closed, or cut off from its engine by a fork."""
@@ -423,20 +424,23 @@ class EngineHandle:
         """Hand the engine an event, and return how many it has been handed by then."""
         self.check_usable()
         with self._post_lock:
-            host = self.host or self._start()
-            try:
-                self._side.posted()
-                if isinstance(event, events.JoinPrepared | events.LeaveRequested):
-                    self._surrendered_count = self._side.posted_count
-                    if isinstance(event, events.LeaveRequested):
-                        self._left_count = self._surrendered_count
-                host.post(event)
-            except BaseException:
-                # That of a signal handler may have lost the event after it was counted. The next tick tells
-                # the engine so, and is due at once.
-                self._ticked_ms = None
-                raise
-            return self._side.posted_count
+            return self._hand_over(event)
+
+    def _hand_over(self, event: CallerEvent) -> int:
+        host = self.host or self._start()
+        try:
+            self._side.posted()
+            if isinstance(event, events.JoinPrepared | events.LeaveRequested):
+                self._surrendered_count = self._side.posted_count
+                if isinstance(event, events.LeaveRequested):
+                    self._left_count = self._surrendered_count
+            host.post(event)
+        except BaseException:
+            # That of a signal handler may have lost the event after it was counted. The next tick tells
+            # the engine so, and is due at once.
+            self._ticked_ms = None
+            raise
+        return self._side.posted_count
 
     def _start(self) -> Host:
         host = self.open_host(self.config, self.clock, self.mailbox)

@@ -1,13 +1,34 @@
-"""Restrict an object to one thread at a time, even if calls are interrupted: `OneThread`."""
+"""Keep other threads out of an object, even if calls are interrupted: `OneThread`, `CallersLock`."""
 
+import _thread
 import threading
 from collections.abc import Callable
 from typing import TypeVar
 
 from groupsdk.errors import ConcurrentUseError
+from groupsdk.lazy_imports import override
 
 
 T = TypeVar("T")
+
+
+class CallersLock(_thread.RLock):  # type: ignore[misc]  # it is final in the stub alone
+    """A re-entrant lock for `with`, which a caller that is interrupted does not keep.
+
+    From Python 3.14 on a signal handler may raise between the acquisition of a lock and the block that releases it.
+    Code that is not a signal handler must not take it twice: only its first acquisition is undone.
+    """
+
+    @override
+    def __enter__(self) -> bool:  # type: ignore[override]  # no argument: `with` gives none
+        is_mine: Callable[[], bool] = self._is_owned  # type: ignore[attr-defined]  # the stub lacks it
+        was_mine = is_mine()
+        try:
+            return self.acquire()
+        except BaseException:
+            if is_mine() and not was_mine:
+                self.release()
+            raise
 
 
 def busy_text(user: str, used: str) -> str:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, Self, Unpack
 
 from groupsdk.clock import Clock, SystemClock
 from groupsdk.coordinator import refuse_unrun
+from groupsdk.drivers.one_thread import CallersLock
 from groupsdk.drivers.threads.member import AbstractCoordinator
 from groupsdk.election.protocol import Candidate, Verdict, elect
 from groupsdk.errors import ConfigError, GroupSdkError
@@ -159,7 +160,7 @@ class LeaderElection:
         self._told = False
         self._halted = False
         self._resigned = False
-        self._lock = threading.Lock()
+        self._lock = CallersLock()
         self._stopping = threading.Event()
         self._stopped = threading.Event()
         self._thread: threading.Thread | None = None

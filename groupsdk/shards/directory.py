@@ -13,6 +13,7 @@ from typing import Any, Final, Self, TypeVar
 from groupsdk.admin.cluster import ClusterClient
 from groupsdk.admin.groups import describe_classic_members
 from groupsdk.clock import Clock, SystemClock
+from groupsdk.drivers.one_thread import CallersLock
 from groupsdk.errors import ConfigError, GroupSdkError
 from groupsdk.shards.shard_map import DescribedMember, OwnerChange, ShardMap, ShardOwner
 
@@ -272,7 +273,7 @@ class ShardDirectory:
             target=self._run, name="groupsdk-shard-directory", daemon=True
         )
         self._started = threading.Event()
-        self._lock = threading.Lock()
+        self._lock = CallersLock()
         self._closed = False
 
     def __enter__(self) -> Self:

@@ -11,6 +11,7 @@ from opentelemetry.metrics import CallbackOptions, MeterProvider, Observation
 from opentelemetry.trace import Status, StatusCode, TracerProvider
 
 from groupsdk.clock import SystemClock
+from groupsdk.drivers.one_thread import CallersLock
 from groupsdk.member.recorder import RebalanceEvent
 from groupsdk.snapshot import MemberSnapshot
 from groupsdk.telemetry.openmetrics import Family
@@ -105,7 +106,7 @@ class RebalanceTracer:
         self._tracer = trace.get_tracer(_SCOPE, __version__, tracer_provider)
         self._interval_s = interval_s
         self._last: RebalanceEvent | None = None
-        self._lock = threading.Lock()
+        self._lock = CallersLock()
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._run, name="groupsdk-tracer", daemon=True)
         self._thread.start()

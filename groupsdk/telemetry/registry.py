@@ -1,13 +1,13 @@
 """Collect the metrics of all members, workers and brokers of a process."""
 
 import re
-import threading
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from groupsdk.clock import WallClock
+from groupsdk.drivers.one_thread import CallersLock
 from groupsdk.member.metrics import METRICS
 from groupsdk.snapshot import MemberSnapshot
 from groupsdk.telemetry.openmetrics import (
@@ -222,7 +222,7 @@ class MetricsRegistry:
     """
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = CallersLock()
         self._sources: list[_Source] = []
 
     def add_member(self, member: Member, **labels: str) -> None:

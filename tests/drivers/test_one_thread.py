@@ -8,13 +8,23 @@ from typing import Any
 
 import pytest
 
-from groupsdk.clock import SystemClock
+from groupsdk.clock import ManualClock, SystemClock
 from groupsdk.consumer.calls import CoordinatorCalls
-from groupsdk.drivers.hosts.host import promise, settle
+from groupsdk.consumer.metrics import ConsumerMetrics
+from groupsdk.consumer.processing import PartitionProcessor
+from groupsdk.drivers.hosts.host import Mailbox, promise, settle
+from groupsdk.drivers.hosts.process import ProcessHost
+from groupsdk.drivers.hosts.thread import ThreadHost
 from groupsdk.drivers.one_thread import OneThread
+from groupsdk.election.leader_election import LeaderElection
 from groupsdk.errors import ConcurrentUseError, MemberClosedError
 from groupsdk.settings.backoff import ExponentialBackoff
-from tests.drivers.virtual import Bench
+from groupsdk.shards.directory import ShardDirectory
+from groupsdk.telemetry.opentelemetry import RebalanceTracer
+from groupsdk.telemetry.registry import MetricsRegistry
+from tests.consumer.rig import Bench as ConsumerBench
+from tests.drivers.virtual import Bench, config
+from tests.support.cases import each_case
 from tests.support.interrupts import everywhere
 
 
@@ -74,6 +84,60 @@ def test_whatever_interrupts_a_poll_another_thread_may_poll_afterwards() -> None
         thread.join()
         assert errors == [], place
     assert places > 20
+
+
+def listened_to() -> Callable[[], Any]:
+    metrics = ConsumerMetrics(ManualClock(0))
+
+    def call() -> None:
+        with metrics.callback("lost"):
+            pass
+        metrics.snapshot(1)
+
+    return call
+
+
+def rejoining() -> Callable[[], Any]:
+    member = Bench().member
+    member.ensure_active_group(1)
+    return lambda: member.request_rejoin("a reason")
+
+
+def processing() -> Callable[[], Any]:
+    consumer = ConsumerBench(enable_auto_offset_store=False).consumer
+    return PartitionProcessor(consumer, print)._raise_failure
+
+
+LOCKS: dict[str, Callable[[], Callable[[], Any]]] = {
+    "consumer/metrics": listened_to,
+    "consumer/processing": processing,
+    "drivers/engine_handle": rejoining,
+    "drivers/hosts/thread": lambda: ThreadHost(config(), SystemClock(), Mailbox()).metrics,
+    "drivers/hosts/process": lambda: ProcessHost(config(), Mailbox()).metrics,
+    "election/leader_election": lambda: LeaderElection("e", bootstrap_servers="x")._tell_lost,
+    "shards/directory": lambda: ShardDirectory(group_id="g", bootstrap_servers="x").close,
+    "telemetry/opentelemetry": lambda: RebalanceTracer(Bench().member).flush,
+    "telemetry/registry": lambda: MetricsRegistry().families,
+}
+
+
+@each_case("module", LOCKS)
+def test_whatever_interrupts_who_takes_a_lock_others_get_it(module: str) -> None:
+    used: list[Callable[[], Any]] = []
+
+    def run(block: Callable[[], Any]) -> None:
+        used[:] = [LOCKS[module]()]
+        with block():
+            used[0]()
+
+    places = 0
+    for place in everywhere(run, (f"/{module}.py", "/drivers/one_thread.py")):
+        places += 1
+        other = threading.Thread(target=used[0], daemon=True)
+        other.start()
+        other.join(60)
+        assert not other.is_alive(), f"interrupted in {place}"
+    assert places > 3
 
 
 def test_whatever_interrupts_who_waits_for_an_answer_the_engine_can_give_it() -> None:

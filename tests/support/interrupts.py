@@ -2,6 +2,7 @@
 
 import gc
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
@@ -26,9 +27,10 @@ class Interrupts:
         """Be the profiler's function."""
         if event not in ("call", "c_return"):
             return
-        if event == "c_return" and getattr(called, "__name__", "") == "__enter__":
+        file = frame.f_code.co_filename
+        if event == "c_return" and file == threading.__file__ and called.__name__ == "__enter__":
             return  # from Python 3.14 on that leaves its own lock in `threading` locked for ever
-        if not any(each in frame.f_code.co_filename for each in self._where):
+        if not any(each in file for each in self._where):
             return
         number, self.seen = self.seen, self.seen + 1
         if number == self.at:

@@ -1,6 +1,5 @@
 """The interface of engine hosts, and the mailbox in which a host leaves the newest view."""
 
-import _thread
 import contextlib
 import itertools
 import threading
@@ -11,6 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from groupsdk.clock import Clock
+from groupsdk.drivers.one_thread import CallersLock
 from groupsdk.errors import EngineError, GroupSdkError
 from groupsdk.member.events import CallerEvent
 from groupsdk.member.view import NOT_STARTED, MemberView
@@ -156,12 +156,11 @@ def warn_unclosed(group_id: str, host: Host) -> None:
     )
 
 
-class _Condition(_thread.RLock):  # type: ignore[misc]  # it is final in the stub alone
-    """The condition of a future, entered and left by the lock's own C code.
+class _Condition(CallersLock):  # type: ignore[misc]  # as there
+    """The condition of a future.
 
-    That of the standard library is entered by Python code, within which the handler of a signal may raise, as that of
-    Ctrl-C does. The caller would then hold the future's lock for ever, and the engine would wait for it with the answer
-    in its hands, in the place of heartbeating.
+    That of the standard library stays locked for ever if the handler of a signal raises while it is entered, as that of
+    Ctrl-C does. The engine would wait for it with the answer in its hands, in the place of heartbeating.
     """
 
     def __init__(self) -> None:

@@ -17,6 +17,7 @@ from typing import Final
 
 from groupsdk.drivers.hosts import frames as messages
 from groupsdk.drivers.hosts.host import Mailbox, promise, settle, warn_unclosed
+from groupsdk.drivers.one_thread import CallersLock
 from groupsdk.errors import EngineError, MemberClosedError
 from groupsdk.member.events import CallerEvent
 from groupsdk.member.requests import CoordinatorRequest
@@ -59,7 +60,7 @@ class ProcessHost:
         self._outbox: SimpleQueue[messages.ToChild | None] = SimpleQueue()
         self._asked: dict[int, Future[dict[str, float]]] = {}
         self._questions: dict[int, Future[Response]] = {}
-        self._asked_lock = threading.RLock()
+        self._asked_lock = CallersLock()
         self._last_asked = 0
         self._last_metrics: dict[str, float] = {}
         self._views = messages.ViewReceiver()

@@ -15,6 +15,7 @@ import tenacity  # noqa: F401
 from groupsdk.clock import Clock
 from groupsdk.drivers.engine.engine import Engine
 from groupsdk.drivers.hosts.host import Mailbox, promise, settle, warn_unclosed
+from groupsdk.drivers.one_thread import CallersLock
 from groupsdk.errors import EngineError, MemberClosedError
 from groupsdk.limits import green_library
 from groupsdk.member.events import CallerEvent, CloseRequested
@@ -43,7 +44,7 @@ class ThreadHost:
         self._engine = Engine(config, clock, mailbox.publish)
         self._loop: asyncio.AbstractEventLoop | None = None
         # re-entrant: request_rejoin() may be called by a signal handler, which interrupts its holder
-        self._lock = threading.RLock()
+        self._lock = CallersLock()
         self._open = False
         self._unwanted = False
         self._last_metrics: dict[str, float] = {}
