@@ -108,13 +108,13 @@ TESTED_ELSEWHERE: dict[str, tuple[str, str]] = {
 # The most lines of Python that each part of the library may have, and the tests: what a reader has to hold.
 # A part that needs more raises its number in a commit that says why.
 BUDGETS: dict[tuple[str, ...], int] = {
-    ("groupsdk/*.py", "groupsdk/settings", "groupsdk/assignment/*.py"): 4_640,
+    ("groupsdk/*.py", "groupsdk/settings", "groupsdk/assignment/*.py"): 4_650,
     ("groupsdk/wire",): 10_620,
     ("groupsdk/member",): 5_550,
     ("groupsdk/drivers",): 5_600,
     ("groupsdk/consumer",): 5_980,
     ("groupsdk/connect",): 10_665,
-    ("assignors", "groupsdk/assignment/check"): 8_765,
+    ("assignors", "groupsdk/assignment/check"): 8_755,
     ("groupsdk/broker",): 28_670,
     # objectives, standstills and the groups' state at the end of the log; a lakehouse, by both engines, with the log itself
     ("groupsdk/history",): 18_430,

@@ -158,6 +158,18 @@ def is_assignor(thing: object) -> TypeGuard["PartitionAssignor"]:
     return not isinstance(thing, type) and not missing_parts(thing)
 
 
+def misfit(assignor: "PartitionAssignor") -> str | None:
+    """Return what is wrong with the attributes of an assignor, or None."""
+    name, version, protocols = (getattr(assignor, part) for part in PARTS[:3])
+    if not isinstance(name, str) or not name:
+        return f"its name is {name!r}, not a non-empty string"
+    if not isinstance(version, int) or not 0 <= version < 1 << 15:
+        return f"assignor {name!r}: its version is {version!r}, not 0 to 32767"
+    if isinstance(protocols, frozenset) and protocols and protocols <= {*RebalanceProtocol}:
+        return None
+    return f"assignor {name!r}: its supported_protocols are {protocols!r}, not a frozenset of RebalanceProtocol with at least one"
+
+
 @runtime_checkable
 class PartitionAssignor(Protocol):
     """An algorithm that assigns the partitions of topics to members (Kafka: `ConsumerPartitionAssignor`).

@@ -13,6 +13,7 @@ from groupsdk.assignment import (
     TopicPartition,
     resolve_assignor,
 )
+from groupsdk.assignment.contract import misfit
 from groupsdk.errors import (
     AssignmentError,
     ConfigError,
@@ -31,10 +32,11 @@ class Strategies:
         self._by_name: dict[str, PartitionAssignor] = {}
         for chosen in _listed(assignors):
             assignor = resolve_assignor(chosen)
+            if wrong := misfit(assignor):
+                raise ConfigError(f"partition.assignment.strategy has {assignor!r}: {wrong}")
             if assignor.name in self._by_name:
                 raise ConfigError(
-                    f"partition.assignment.strategy names {assignor.name!r} twice: the group could not tell"
-                    " the two apart"
+                    f"partition.assignment.strategy names {assignor.name!r} twice: a group cannot tell them apart"
                 )
             self._by_name[assignor.name] = assignor
         if not self._by_name:
@@ -144,9 +146,7 @@ def shared_and_unread(
 def _listed(assignors: AssignorLike | Sequence[AssignorLike]) -> list[AssignorLike]:
     if isinstance(assignors, str):
         return [name.strip() for name in assignors.split(",") if name.strip()]
-    if isinstance(assignors, Sequence):
-        return list(assignors)
-    return [assignors]
+    return list(assignors) if isinstance(assignors, Sequence) else [assignors]
 
 
 def _common_protocol(assignors: Sequence[PartitionAssignor]) -> RebalanceProtocol:

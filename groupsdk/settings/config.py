@@ -227,12 +227,9 @@ def parse_servers(servers: str | Iterable[str]) -> list[tuple[str, int]]:
         ConfigError: there is no address, or one cannot be parsed.
     """
     given: Any = servers.split(",") if isinstance(servers, str) else servers
-    try:
-        parts = list(given)
-    except TypeError:
-        raise ConfigError(
-            f"bootstrap.servers must be a string or a list of strings, not {given!r}"
-        ) from None
+    if isinstance(given, (bytes, bytearray)) or not isinstance(given, Iterable):
+        raise ConfigError(f"bootstrap.servers must be a string or a list of strings, not {given!r}")
+    parts = list(given)
     for part in parts:
         if not isinstance(part, str):
             raise ConfigError(

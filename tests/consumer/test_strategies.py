@@ -43,10 +43,20 @@ class OnlyCooperative(RangeAssignor):
     supported_protocols = frozenset({RebalanceProtocol.COOPERATIVE})
 
 
+class NotAFrozenset(RangeAssignor):
+    supported_protocols = RebalanceProtocol.EAGER  # type: ignore[assignment]
+
+
+class Nameless(RangeAssignor):
+    name = None  # type: ignore[assignment]
+
+
 @pytest.mark.parametrize(
     ("given", "text"),
     [
         ([], "empty"),
+        (NotAFrozenset, "supported_protocols are <RebalanceProtocol.EAGER.*, not a frozenset"),
+        (Nameless, "its name is None, not a non-empty string"),
         ("", "empty"),
         (["range", RangeAssignor()], "'range' twice"),
         (["range", OnlyCooperative], "range: EAGER; mine: COOPERATIVE"),

@@ -201,7 +201,7 @@ def test_bootstrap_servers_are_parsed(servers: Any, addresses: list[tuple[str, i
         ("https://a:1", "is a URL; give host:port"),
         ([("a", 1)], "bootstrap.servers must"),
         (5, "bootstrap.servers must"),
-        (b"a:1", "bootstrap.servers must"),
+        (b"a:1", "bootstrap.servers must be a string or a list of strings, not b'a:1'"),
         ("a\ud800:1", "bootstrap.servers is .* which cannot be encoded as UTF-8"),
     ],
 )

@@ -34,6 +34,7 @@ from groupsdk.assignment.check.server_check import (
     is_server_assignor,
 )
 from groupsdk.assignment.check.steps import StepLimit, TooManySteps, growth_problem
+from groupsdk.assignment.contract import misfit
 from groupsdk.assignment.plan import Plan, find_problems
 
 
@@ -201,30 +202,12 @@ class _Check:
         if not is_assignor(assignor):
             missing = ", ".join(missing_parts(assignor))
             raise AssignorCheckError(f"{assignor!r} is not a PartitionAssignor: it lacks {missing}")
-        name, version, protocols = (
-            *(assignor.name, assignor.version),
-            assignor.supported_protocols,
-        )
-        given: tuple[object, object, object] = (name, version, protocols)
-        if not isinstance(given[0], str) or not given[0]:
-            raise AssignorCheckError(f"its name is {name!r}, not a non-empty string")
-        if not isinstance(given[1], int) or not 0 <= given[1] < 1 << 15:
-            raise AssignorCheckError(
-                f"assignor {name!r}: its version is {version!r}, not 0 to 32767"
-            )
-        if (
-            not isinstance(given[2], frozenset)
-            or not given[2]
-            or not given[2] <= {*RebalanceProtocol}
-        ):
-            raise AssignorCheckError(
-                f"assignor {name!r}: its supported_protocols are {protocols!r}, not a frozenset of "
-                "RebalanceProtocol with at least one"
-            )
+        if wrong := misfit(assignor):
+            raise AssignorCheckError(wrong)
         data: object = assignor.subscription_user_data(frozenset({"a-topic"}))
         if data is not None and not isinstance(data, bytes):
             raise AssignorCheckError(
-                f"assignor {name!r}: subscription_user_data() must return bytes or None, not {data!r}"
+                f"assignor {assignor.name!r}: subscription_user_data() must return bytes or None, not {data!r}"
             )
 
     def case(self, case: Case) -> None:

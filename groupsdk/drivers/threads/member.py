@@ -234,9 +234,9 @@ def _plain_result(value: object) -> object:
         return value
     if iscoroutine(value):
         value.close()
+    name = getattr(value, "__qualname__", "a callback")
     raise TypeError(
-        "the callbacks of AbstractCoordinator and GroupMember must not be `async def`; use"
-        " AsyncAbstractCoordinator or AsyncGroupMember"
+        f"{name} must not be `async def`; use AsyncAbstractCoordinator or AsyncGroupMember"
     )
 
 
