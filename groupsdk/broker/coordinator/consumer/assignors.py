@@ -6,7 +6,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from operator import index as integer
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 from uuid import UUID
 
 from groupsdk.broker.coordinator.consumer.hash_order import (
@@ -151,6 +151,9 @@ def _numbers(topic: str, indexes: Any) -> tuple[int, ...]:
     )
 
 
+_KEPT_TAKERS: Final = 64
+
+
 class RangeAssignor:
     """Assigns contiguous ranges of each topic, co-partitioned across topics (Kafka: RangeAssignor)."""
 
@@ -166,16 +169,23 @@ class RangeAssignor:
             ),
         )
         given: dict[str, Partitions] = {each.member_id: {} for each in ordered}
+        subscriptions = dict.fromkeys(each.subscribed for each in ordered)
+        takers_of: dict[frozenset[frozenset[UUID]], list[str]] = {}
         for topic_id, topic in group.topics.items():
-            takers = [each.member_id for each in ordered if topic_id in each.subscribed]
-            if not takers:
+            having = frozenset(each for each in subscriptions if topic_id in each)
+            if not having:
                 continue
+            takers = takers_of.get(having)
+            if takers is None:
+                takers = [each.member_id for each in ordered if each.subscribed in having]
+                if len(takers_of) >= _KEPT_TAKERS:
+                    takers_of.clear()
+                takers_of[having] = takers
             least, more = divmod(topic.partitions, len(takers))
             start = 0
-            for number, member_id in enumerate(takers):
+            for number, member_id in enumerate(takers if least else takers[:more]):
                 end = start + least + (number < more)
-                if end > start:
-                    given[member_id][topic_id] = tuple(range(start, end))
+                given[member_id][topic_id] = tuple(range(start, end))
                 start = end
         orders = _Subscriptions(group)
         return {
@@ -203,23 +213,22 @@ class _Subscriptions:
 
     def __init__(self, group: GroupSpec) -> None:
         self._group = group
-        self._known: dict[frozenset[UUID], list[UUID]] = {}
+        self._known: dict[frozenset[UUID], dict[UUID, int]] = {}
 
-    def ids(self, subscribed: frozenset[UUID]) -> list[UUID]:
-        """Return the topic ids of a subscription in order."""
+    def ids(self, subscribed: frozenset[UUID]) -> dict[UUID, int]:
+        """Return the topic ids of a subscription in order, each with its place."""
         found = self._known.get(subscribed)
         if found is None:
             ids = {self._group.topics[each].name: each for each in subscribed}
-            found = [ids[name] for name in HashOrder.of(text_hash, sorted(ids, key=utf16_key))]
-            self._known[subscribed] = found
+            names = HashOrder.of(text_hash, sorted(ids, key=utf16_key))
+            found = self._known[subscribed] = {ids[name]: n for n, name in enumerate(names)}
         return found
 
     def put(self, member: MemberSpec, given: Partitions) -> HashOrder[UUID]:
         """Return the iteration order of a member's topic map, sized for its subscription."""
         order = HashOrder(uuid_hash, capacity_for(len(member.subscribed)))
-        for topic_id in self.ids(member.subscribed):
-            if topic_id in given:
-                order.put(topic_id)
+        for topic_id in sorted(given, key=self.ids(member.subscribed).__getitem__):
+            order.put(topic_id)
         return order
 
 

@@ -70,6 +70,28 @@ def test_range_gives_contiguous_parts_of_each_topic() -> None:
     assert made == {"m1": {A: (0, 1, 2), B: (0, 1)}, "m2": {A: (3, 4)}}
 
 
+class _Counted(frozenset[UUID]):
+    """A subscription that counts how often it is asked for a topic."""
+
+    asked = 0
+
+    @override
+    def __contains__(self, topic_id: object) -> bool:
+        _Counted.asked += 1
+        return super().__contains__(topic_id)
+
+
+def test_range_of_many_topics_and_members_asks_once_for_each_subscription() -> None:
+    topics = dict.fromkeys((UUID(int=n) for n in range(1, 101)), 2)
+    subscribed = _Counted(topics)
+    group = spec({f"m{n:03}": set(topics) for n in range(100)}, topics)
+    members = {each: replace(of, subscribed=subscribed) for each, of in group.members.items()}
+    made = checked(group, RangeAssignor().assign(replace(group, members=members)))
+    assert set(made["m000"]) == set(made["m001"]) == set(topics)
+    assert sizes(made) == [0] * 98 + [len(topics)] * 2
+    assert 0 < _Counted.asked <= 2 * len(topics)
+
+
 @pytest.mark.parametrize("homogeneous", [True, False])
 def test_uniform_is_balanced_and_keeps_what_may_stay(homogeneous: bool) -> None:
     chosen = random.Random(7)
