@@ -3,6 +3,7 @@
 import logging
 import sys
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -19,6 +20,8 @@ _SWITCH_S: Final = 0.0005
 """How long an assignor keeps the interpreter before the loop may run. The loop releases it up to three times for each
 request, with every call of a socket, and would wait for Python's 5 ms each time.
 """
+_STARVED: Final = 0.05
+"""An assignor that has computed for this share of the time at least waits for the processor, and does not hang."""
 _lock = threading.Lock()
 _running = 0
 _usual_s = 0.0
@@ -47,14 +50,31 @@ def short_turns() -> Iterator[None]:
 class _Call:
     """One requested call of an assignor."""
 
-    __slots__ = ("began_ms", "done", "job", "told")
+    __slots__ = ("began_ms", "clock", "done", "job", "timer", "told", "used_ms")
 
     def __init__(self, job: AssignmentJob, done: Done) -> None:
         self.job = job
         self.done = done
         self.began_ms = 0
+        self.timer: Timer | None = None
+        self.clock: int | None = None
+        """That of its thread's CPU time."""
+        self.used_ms = 0
+        """The CPU time that it had taken when its limit was last looked at."""
         self.told = False
         """Whether its outcome was handed over: also when it ran into the limit of time, and still runs."""
+
+    def is_starved(self, limit_ms: int) -> bool:
+        """Return whether it computes and has had no more of the processor than this, since the last look as before."""
+        if self.clock is None:
+            return False
+        before_ms = self.used_ms
+        try:
+            self.used_ms = int(time.clock_gettime(self.clock) * 1_000)
+        except OSError:
+            return True  # its thread has ended: the outcome is on its way
+        least_ms = before_ms + (limit_ms - before_ms) * _STARVED
+        return least_ms <= self.used_ms < limit_ms
 
 
 class AssignorThreads:
@@ -66,7 +86,8 @@ class AssignorThreads:
 
     Args:
         on_loop: calls a function on the loop's thread; may be called from any thread.
-        limit_ms: returns how many milliseconds a job may take (`group.consumer.assignor.timeout.ms`).
+        limit_ms: returns how many milliseconds a job may take (`group.consumer.assignor.timeout.ms`), of its thread's CPU
+            time for as long as it computes.
     """
 
     def __init__(
@@ -109,13 +130,15 @@ class AssignorThreads:
         job = call.job
         self._running[job.name] = call
         call.began_ms = self._scheduler.now_ms()
-        timer = self._scheduler.after(self._limit_ms(), lambda: self._overdue(call))
+        call.timer = self._scheduler.after(self._limit_ms(), lambda: self._overdue(call))
         thread = threading.Thread(
-            target=self._work, args=(call, timer), name=f"groupsdk-assignor-{job.name}", daemon=True
+            target=self._work, args=(call,), name=f"groupsdk-assignor-{job.name}", daemon=True
         )
         thread.start()
 
-    def _work(self, call: _Call, timer: Timer) -> None:
+    def _work(self, call: _Call) -> None:
+        if hasattr(time, "pthread_getcpuclockid"):  # not on macOS
+            call.clock = time.pthread_getcpuclockid(threading.get_ident())
         outcome: Outcome
         try:
             with short_turns():
@@ -128,14 +151,15 @@ class AssignorThreads:
             outcome = AssignorError(f"assignor {call.job.name!r} raised {said.strip()}")
             outcome.__cause__ = error
         try:
-            self._on_loop(lambda: self._ended(call, timer, outcome))
+            self._on_loop(lambda: self._ended(call, outcome))
         except RuntimeError:
             logger.debug(
                 "assignor %s: finished after the broker stopped; result discarded", call.job.name
             )
 
-    def _ended(self, call: _Call, timer: Timer, outcome: Outcome) -> None:
-        timer.cancel()
+    def _ended(self, call: _Call, outcome: Outcome) -> None:
+        if call.timer is not None:
+            call.timer.cancel()
         name = call.job.name
         del self._running[name]
         if call.told:
@@ -150,6 +174,10 @@ class AssignorThreads:
 
     def _overdue(self, call: _Call) -> None:
         name, limit_ms = call.job.name, self._limit_ms()
+        if call.is_starved(limit_ms):
+            wait_ms = limit_ms - call.used_ms
+            call.timer = self._scheduler.after(wait_ms, lambda: self._overdue(call))
+            return
         error = AssignorError(
             f"assignor {name!r} took longer than group.consumer.assignor.timeout.ms={limit_ms}"
         )

@@ -2,6 +2,7 @@
 
 import sys
 import threading
+import time
 from asyncio import CancelledError
 from collections.abc import Callable, Mapping
 from queue import SimpleQueue
@@ -38,6 +39,20 @@ class Held:
         return {}
 
 
+class Computes(Held):
+    """One that takes CPU time, and then waits."""
+
+    def __init__(self, cpu_s: float) -> None:
+        super().__init__()
+        self._cpu_s = cpu_s
+
+    @override
+    def assign(self, group: GroupSpec) -> Mapping[str, Partitions]:
+        while time.thread_time() < self._cpu_s:
+            pass
+        return super().assign(group)
+
+
 class Raises:
     """An assignor that raises."""
 
@@ -61,11 +76,11 @@ class _MuteError(Exception):
 class Loop:
     """A loop that does what comes from threads when the test asks for it; its time stands still."""
 
-    def __init__(self) -> None:
+    def __init__(self, limit_ms: int = 1_000) -> None:
         self.clock = ManualClock()
         self.calls: SimpleQueue[Callable[[], Any]] = SimpleQueue()
         self.scheduler = Scheduler(self.clock, _raise)
-        self.threads = AssignorThreads(self.scheduler, self.calls.put, lambda: 1_000)
+        self.threads = AssignorThreads(self.scheduler, self.calls.put, lambda: limit_ms)
         self.outcomes: dict[str, Outcome] = {}
 
     def waits(self) -> bool:
@@ -141,6 +156,28 @@ def test_a_slow_one_is_given_up_and_not_called_again_while_it_is_at_work() -> No
     loop.do_one()
     assert loop.outcomes["d"] == {}
     assert len(held.threads) == 2
+
+
+def test_one_that_computes_has_its_limit_in_cpu_time_and_one_that_hangs_then_not() -> None:
+    loop, assignor = Loop(), Computes(0.1)
+    loop.start(assignor, "a")
+    assert assignor.begun.acquire(timeout=60)
+    loop.pass_time(1_000)
+    assert loop.outcomes == {}
+    loop.pass_time(1_000)
+    assert "timeout.ms=1000" in str(loop.outcomes["a"])
+    assignor.go_on.release()
+    loop.do_one()
+
+
+def test_one_that_took_its_limit_of_cpu_time_is_given_up() -> None:
+    loop, assignor = Loop(limit_ms=100), Computes(0.2)
+    loop.start(assignor, "a")
+    assert assignor.begun.acquire(timeout=60)
+    loop.pass_time(100)
+    assert "timeout.ms=100" in str(loop.outcomes["a"])
+    assignor.go_on.release()
+    loop.do_one()
 
 
 def test_a_failure_is_an_outcome_and_a_closed_loop_no_error() -> None:
