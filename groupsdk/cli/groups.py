@@ -106,6 +106,7 @@ def list_command(
     write_table(
         ("GROUP", "TYPE", "STATE", "PROTOCOL", "COORDINATOR"),
         [(e.group_id, e.type, e.state, e.protocol_type, e.coordinator) for e in found],
+        left_out=("COORDINATOR", "PROTOCOL"),
     )
 
 
@@ -140,11 +141,15 @@ def describe_command(
     if as_json:
         write_json([{**plain(group), "lag": _lag_json(lag)} for group, lag in found])
         return
-    for group, lag in found:
+    for number, (group, lag) in enumerate(found):
+        if number:
+            click.echo()
         _write_state(group)
         if group.members:
+            click.echo()
             _write_members(group)
         if lag:
+            click.echo()
             _write_lag(group.group_id, lag)
 
 
@@ -633,6 +638,7 @@ def _write_state(group: GroupDescription) -> None:
                 group.coordinator,
             )
         ],
+        left_out=("COORDINATOR", "PROTOCOL"),
     )
 
 
@@ -671,7 +677,8 @@ def _write_lag(group_id: str, lag: Sequence[PartitionLag]) -> None:
         (e.topic, e.partition, e.committed, e.end, e.lag, e.member_id, e.client_id, e.host)
         for e in lag
     ]
-    write_table(columns, rows, title=f"Lag of {group_id}")
+    title = f"Lag of {group_id}"
+    write_table(columns, rows, title=title, left_out=("MEMBER", "HOST", "CLIENT"))
 
 
 def _write_codes(codes: dict[str, int], what: str, *, as_json: bool) -> None:

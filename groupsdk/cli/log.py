@@ -105,7 +105,7 @@ Hand = Callable[[list[LogEntry] | BaseException | None], Awaitable[None]]
     "--last",
     type=click.IntRange(0),
     metavar="N",
-    help="Only the last N offsets of each partition.",
+    help="Only the last N offsets of each partition of a live log.",
 )
 @click.option(
     "-f",
@@ -146,7 +146,7 @@ def log(
     is joined and nothing is written. Damaged batches are shown as such.
     """
     set_up_logging(log_level)
-    _check(segments, archive, follow=follow, dump=dump)
+    _check(segments, archive, follow=follow, last=last, dump=dump)
     if as_kafka and (dump or as_json):
         raise click.UsageError("Give --kafka, --dump or --json, not several.")
     topic = TRANSACTIONS_TOPIC if transactions and not (offsets or groups) else OFFSETS_TOPIC
@@ -393,11 +393,14 @@ class _Fetch:
         return [*read_entries(records, number, topic, offset, self._names)]
 
 
-def _check(segments: Path | None, archive: Path | None, *, follow: bool, dump: bool) -> None:
+def _check(
+    segments: Path | None, archive: Path | None, *, follow: bool, last: int | None, dump: bool
+) -> None:
     if segments is not None and archive is not None:
         raise click.UsageError("Give --segments or --archive, not both.")
-    if follow and (segments is not None or archive is not None):
-        raise click.UsageError("--follow reads a live cluster: give --bootstrap-servers alone.")
+    if (follow or last is not None) and (segments is not None or archive is not None):
+        name = "--follow" if follow else "--last"
+        raise click.UsageError(f"{name} reads a live cluster: give --bootstrap-servers alone.")
     if dump and segments is None:
         raise click.UsageError("--dump prints segment files: give --segments PATH.")
 

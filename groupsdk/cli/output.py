@@ -20,6 +20,14 @@ F = TypeVar("F", bound=Callable[..., Any])
 _WIDE: Final = 10_000
 """Columns of a table that no terminal reads: its rows are never broken."""
 
+_GAP: Final = 3
+"""Characters between two columns of a table."""
+
+_SHORT: Final = 16
+"""The widest column whose cells are never broken; a wider one gets `_FOLDED` characters or more."""
+
+_FOLDED: Final = 10
+
 
 def json_option(function: F) -> F:
     return click.option(
@@ -66,10 +74,19 @@ def cell(value: Any) -> str:
     return printable(str(value))
 
 
-def write_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], *, title: str = "") -> None:
+def write_table(
+    columns: Sequence[str],
+    rows: Iterable[Sequence[Any]],
+    *,
+    title: str = "",
+    left_out: Sequence[str] = (),
+) -> None:
     """Write a table to standard output, with columns of numbers aligned to the right.
 
     Needs the package rich: the extra groupsdk[cli].
+
+    Args:
+        left_out: what a terminal that is too narrow does not show, besides columns without a value.
     """
     from rich.box import SIMPLE_HEAD
     from rich.console import Console
@@ -77,6 +94,26 @@ def write_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], *, title:
     from rich.text import Text
 
     rows = [tuple(row) for row in rows]
+    cells = [[Text(cell(each)) for each in row] for row in rows]
+    console = Console(file=sys.stdout, highlight=False, soft_wrap=False)
+    widths = [
+        max([len(name), *(row[number].cell_len for row in cells)])
+        for number, name in enumerate(columns)
+    ]
+    shown = list(range(len(columns)))
+    if console.is_terminal:
+        empty = [
+            name
+            for number, name in enumerate(columns)
+            if number and cells and all(row[number].plain == "-" for row in cells)
+        ]
+        for name in (*empty, *left_out):
+            if _width(widths, shown) > console.width and columns.index(name) in shown:
+                shown.remove(columns.index(name))
+    least = [min(each, _FOLDED) if each > _SHORT else each for each in widths]
+    if not console.is_terminal or _width(least, shown) > console.width:
+        # such rows the terminal breaks itself, at its edge
+        console = Console(file=sys.stdout, highlight=False, width=_WIDE)
     table = Table(
         box=SIMPLE_HEAD,
         # text: a string would be read as markup, as that of the cells
@@ -85,16 +122,22 @@ def write_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], *, title:
         pad_edge=False,
         show_edge=False,
     )
-    for number, name in enumerate(columns):
+    for number in shown:
         values = [row[number] for row in rows if row[number] is not None]
         numeric = bool(values) and all(isinstance(each, (int, float)) for each in values)
-        table.add_column(name, justify="right" if numeric else "left", overflow="fold")
-    for row in rows:
-        table.add_row(*(Text(cell(each)) for each in row))
-    console = Console(file=sys.stdout, highlight=False, soft_wrap=False)
-    if not console.is_terminal:
-        console = Console(file=sys.stdout, highlight=False, width=_WIDE)
+        table.add_column(
+            columns[number],
+            justify="right" if numeric else "left",
+            overflow="fold",
+            no_wrap=widths[number] <= _SHORT,
+        )
+    for row in cells:
+        table.add_row(*(row[number] for number in shown))
     console.print(table)
+
+
+def _width(widths: Sequence[int], shown: Sequence[int]) -> int:
+    return sum(widths[number] + _GAP for number in shown) - _GAP
 
 
 class StatusLine:

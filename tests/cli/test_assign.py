@@ -3,11 +3,14 @@
 import json
 from collections.abc import Mapping
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
+from typing_extensions import override
 
 from assignors.range import RangeAssignor
 from assignors.registry import known_assignors
+from groupsdk.assignment import Cluster, GroupAssignment, GroupSubscription
 from groupsdk.broker.embedded import EmbeddedBroker
 from groupsdk.cli.assign import read_situation, run_assignor, typed_situation
 from groupsdk.errors import ConfigError
@@ -20,6 +23,13 @@ class OwnAssignor(RangeAssignor):
     """An assignor of a user's own."""
 
     name = "mine"
+    calls: ClassVar[list[frozenset[str]]] = []
+    """The topics of each call."""
+
+    @override
+    def assign(self, cluster: Cluster, subscriptions: GroupSubscription) -> GroupAssignment:
+        self.calls.append(frozenset(cluster.partition_counts))
+        return super().assign(cluster, subscriptions)
 
 
 def test_every_assignor_is_tried_on_a_typed_situation(run: Run) -> None:
@@ -93,6 +103,11 @@ def test_an_assignor_of_ones_own(run: Run) -> None:
     place = f"{__name__}:OwnAssignor"
     (found,) = run("assign", "--topic", "t:2", "--members", "1", "--assignor", place, "--json").json
     assert found["assignor"] == "mine"
+    OwnAssignor.calls.clear()
+    run_assignor(place, typed_situation(["orders:2"], ["a"], None, []))
+    first, measured = OwnAssignor.calls
+    assert "orders" in measured
+    assert "orders" not in first  # which pays for imports
     outcome = run_assignor("range", typed_situation(["t:2"], ["a"], None, []))
     assert outcome.plan.holders() == {("t", 0): "a", ("t", 1): "a"}
 

@@ -175,6 +175,8 @@ def test_a_log_that_is_not_there_yet_is_said(broker: EmbeddedBroker, run: Run) -
     [
         (("--segments", "a", "--archive", "b"), "not both"),
         (("--segments", "a", "-f"), "--follow reads a live cluster"),
+        (("--segments", "a", "--last", "1"), "--last reads a live cluster"),
+        (("--archive", "a", "--last", "1"), "--last reads a live cluster"),
         (("--dump",), "give --segments PATH"),
         (("--kafka", "--json"), "Give --kafka, --dump or --json, not several"),
         (("--segments", "/no/such"), "there is no /no/such"),

@@ -3,9 +3,11 @@
 import asyncio
 import io
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 
+import click
 import pytest
 from pytest_mock import MockerFixture
 from typing_extensions import override
@@ -33,6 +35,17 @@ class _Color(Enum):
     RED = "red"
 
 
+@pytest.fixture
+def terminal(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
+    """Let rich take standard output for a terminal of so many columns."""
+
+    def of(width: int) -> None:
+        for name, value in (("FORCE_COLOR", "1"), ("TERM", "xterm"), ("COLUMNS", str(width))):
+            monkeypatch.setenv(name, value)
+
+    return of
+
+
 def test_values_become_json(capsys: pytest.CaptureFixture[str]) -> None:
     value = {"a": _Value(TopicPartition("t", 1)), 2: [_Color.RED, frozenset({3})]}
     assert plain(value) == {
@@ -52,6 +65,45 @@ def test_a_table_has_no_control_characters_and_is_never_cut(
     assert "\x1b" not in shown
     assert shown.splitlines()[-1].split() == ["-", "-"]
     assert cell("a\x9bb\n") == "a\\x9bb\\x0a"
+
+
+_WIDE_ROWS = [("a-topic", 1, None, "m" * 45, "a-client"), ("b-topic", 2, None, "n" * 45, "c")]
+
+
+@pytest.mark.parametrize(
+    ("width", "left_out", "header"),
+    [
+        (83, (), "TOPIC LAG INSTANCE MEMBER CLIENT"),
+        (82, (), "TOPIC LAG MEMBER CLIENT"),
+        (72, ("MEMBER",), "TOPIC LAG MEMBER CLIENT"),
+        (71, ("MEMBER",), "TOPIC LAG CLIENT"),
+    ],
+)
+def test_a_narrow_terminal_shows_fewer_columns_with_every_cell_on_one_line(
+    width: int,
+    left_out: tuple[str, ...],
+    header: str,
+    terminal: Callable[[int], None],
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    terminal(width)
+    columns = ("TOPIC", "LAG", "INSTANCE", "MEMBER", "CLIENT")
+    write_table(columns, _WIDE_ROWS, left_out=left_out)
+    first, _, *rows = click.unstyle(capsys.readouterr().out).splitlines()
+    assert " ".join(first.split()) == header
+    assert [row.split()[0] for row in rows] == ["a-topic", "b-topic"]
+    assert all(len(row) <= width for row in rows)
+
+
+@pytest.mark.parametrize(("width", "lines"), [(50, 4), (30, 2)])
+def test_only_long_cells_are_broken_and_none_where_there_is_no_room(
+    width: int, lines: int, terminal: Callable[[int], None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    terminal(width)
+    write_table(("TOPIC", "LAG", "INSTANCE", "MEMBER", "CLIENT"), _WIDE_ROWS)
+    rows = click.unstyle(capsys.readouterr().out).splitlines()[2:]
+    assert len(rows) == lines
+    assert [row.split()[-1] for row in rows if "-topic" in row] == ["a-client", "c"]
 
 
 def test_progress_is_for_terminals(capsys: pytest.CaptureFixture[str]) -> None:

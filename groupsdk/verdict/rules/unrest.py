@@ -73,7 +73,10 @@ def _flapping(seen: Observation, limits: Thresholds) -> Iterator[Evidence]:
         return
     rebalances, gap_ms = _caused(seen.past, mine)
     stays = sorted(each.stay_ms or 0 for each in mine)
-    who = mine[-1].where if len({e.client_id for e in mine}) == 1 else _client(mine[0])[0]
+    ids = sorted({each.client_id for each in mine})
+    who = mine[-1].where if len(ids) == 1 else _client(mine[0])[0]
+    if who == _ANY:  # says nothing to a reader
+        who = f"{names(ids, most=3)} at {mine[0].client_host}"
     gaps = f", {length(gap_ms)} without commits in all" if gap_ms else ""
     yield Evidence(
         Severity.WARNING,

@@ -139,9 +139,7 @@ def test_coroutines_are_refused_instead_of_never_run() -> None:
     user = User()
     bench = Bench(AsyncUser(user))
     for _ in range(2):
-        with pytest.raises(
-            TypeError, match=r"AsyncUser\.\w+ must not be `async def`; use"
-        ):
+        with pytest.raises(TypeError, match=r"AsyncUser\.\w+ must not be `async def`; use"):
             bench.member.ensure_active_group(1)
     with pytest.raises(TypeError, match="must not be `async def`"):
         bench.member.close()

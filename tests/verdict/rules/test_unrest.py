@@ -57,6 +57,14 @@ def test_a_client_with_another_id_each_time_is_found_by_its_pattern() -> None:
     assert "orders-* came and went 5 times" in finding.saw
 
 
+def test_clients_whose_ids_have_nothing_in_common_are_named() -> None:
+    past = in_turn(stay(f"{name}{n}", 60 - 6 * n, 57 - 6 * n) for n, name in enumerate("tuvwx"))
+
+    [finding] = findings(past)
+
+    assert "t0, u1, v2 and 2 more at /10.0.0.7 came and went 5 times" in finding.saw
+
+
 def test_a_deployment_is_not_flapping() -> None:
     old = [stay(f"orders-{n}", 3_000, 60 - 5 * n, first_seq=-1) for n in range(8)]
     new = [stay(f"orders-{n}", 58 - 5 * n, None, reason="") for n in range(8)]
