@@ -9,6 +9,7 @@ from typing import Final
 
 _ESCAPED: Final = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
 """Controls (C0, DEL, C1), formats (bidirectional overrides, zero width), surrogates, and separators of lines."""
+_MAX_KEPT: Final = 10_000
 _JOINERS: Final = "\N{ZERO WIDTH JOINER}\N{ZERO WIDTH NON-JOINER}"
 """Parts of words in several scripts, and of emoji."""
 
@@ -35,9 +36,7 @@ def printable_json(document: str) -> str:
     r"""Return a JSON document, of `ensure_ascii=False`, with each such character as `\u001b`: the same value."""
     if document.isprintable():
         return document
-    return "".join(
-        _escape_utf16(each) if each != "\n" and _is_escaped(each) else each for each in document
-    )
+    return document.translate(_JSON)
 
 
 def _is_escaped(character: str) -> bool:
@@ -56,3 +55,17 @@ def _escape(character: str) -> str:
 def _escape_utf16(character: str) -> str:
     units = character.encode("utf-16-be", "surrogatepass")
     return "".join(f"\\u{units[at : at + 2].hex()}" for at in range(0, len(units), 2))
+
+
+class _JsonEscapes(dict[int, str]):
+    """What `str.translate` makes of each character: kept, since documents are long and have the same ones."""
+
+    def __missing__(self, code: int) -> str:
+        if len(self) >= _MAX_KEPT:
+            self.clear()
+        each = chr(code)
+        self[code] = kept = _escape_utf16(each) if each != "\n" and _is_escaped(each) else each
+        return kept
+
+
+_JSON: Final = _JsonEscapes()

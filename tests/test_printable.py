@@ -4,7 +4,7 @@ import json
 import sys
 import unicodedata
 
-from groupsdk.printable import printable, printable_json, printable_lines
+from groupsdk.printable import _JSON, printable, printable_json, printable_lines
 
 
 STEERING = ("Cc", "Cf", "Cs", "Zl", "Zp")
@@ -37,6 +37,12 @@ def test_words_of_every_script_stay() -> None:
 def test_lines_and_tabs_stay_where_a_string_has_lines() -> None:
     assert printable_lines("a\tb\r\n\x1b[2Jc\rd\n") == "a\tb\n\\x1b[2Jc\\x0dd\n"
     assert printable("a\nb\tc") == "a\\x0ab\\x09c"
+
+
+def test_json_of_all_characters_is_as_if_each_were_escaped_alone() -> None:
+    every = "".join(map(chr, range(sys.maxunicode + 1)))
+    assert printable_json(every) == "".join(map(printable_json, every))
+    assert len(_JSON) <= 10_000
 
 
 def test_json_keeps_its_value() -> None:
