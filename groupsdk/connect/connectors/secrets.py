@@ -7,7 +7,7 @@ Providers and the form of variables are Kafka's (`FileConfigProvider`, `Director
 import json
 import os
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Self
@@ -33,6 +33,8 @@ _PARAMETERS: Final = {
     "env": "allowlist.pattern",
 }
 _VARIABLE: Final = re.compile(r"\$\{([^}:]+):(?:([^}:]*):)?([^}]*)\}")
+_WITHIN: Final = re.compile(r"\$\{(?:([^}:]*):)?+(?:([^}:]*):)?([^}]*)\}")
+"""Variables within a text, and what only looks like one: were that skipped, each "${" in it would be tried, in quadratic time."""
 _SECRET_KEY: Final = re.compile(
     r"(password|passwd|pwd|secret|token|passphrase|credential|(api|access|private|secret)[._-]?key|jaas[._-]?config)s?$",
     re.IGNORECASE,
@@ -121,7 +123,7 @@ class ConfigProviders:
         """
         variables: dict[str, str] = {}
         resolved = {
-            key: _VARIABLE.sub(lambda m, key=key: self._value(key, m, variables), value)  # type: ignore[misc]  # of a lambda with a default
+            key: _replaced(value, lambda m, key=key: self._value(key, m, variables))  # type: ignore[misc]  # of a lambda with a default
             for key, value in config.items()
         }
         return Resolved(resolved, variables)
@@ -136,7 +138,7 @@ class ConfigProviders:
                 self._value("task.payload", match, {}) if match[1] in self.providers else match[0]
             )
 
-        return _mapped(value, lambda text: _VARIABLE.sub(one, text))
+        return _mapped(value, lambda text: _replaced(text, one))
 
     def _value(self, field_name: str, match: re.Match[str], variables: dict[str, str]) -> str:
         name, path, key = match[1], match[2] or "", match[3]
@@ -172,8 +174,16 @@ NO_PROVIDERS: Final = ConfigProviders()
 def has_variables(config: Config) -> bool:
     """Return whether a configuration contains variables of a known provider."""
     return any(
-        match[1] in _KINDS for value in config.values() for match in _VARIABLE.finditer(value)
+        match[1] in _KINDS
+        for value in config.values()
+        for match in _WITHIN.finditer(value, 0, value.rfind("}") + 1)
     )
+
+
+def _replaced(text: str, value: Callable[[re.Match[str]], str]) -> str:
+    # beyond the last "}" there is none, and each "${" would be looked through to the end
+    end = text.rfind("}") + 1
+    return _WITHIN.sub(value, text[:end]) + text[end:]
 
 
 def masked(config: Mapping[str, Any], secrets: Collection[str] = ()) -> dict[str, Any]:
@@ -224,7 +234,7 @@ def _shown(key: str, value: Any, secrets: Collection[str]) -> Any:
     if key == "task.payload" and isinstance(value, str):
         try:
             return json.dumps(_shown("", json.loads(value), secrets), sort_keys=True)
-        except ValueError:
+        except (ValueError, RecursionError):
             return MASK
     if _is_secret(key, secrets) and value not in ("", None):
         # a variable tells nobody anything

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import logging
+import re
 from collections.abc import Collection
 from typing import Any, Final
 from urllib.parse import quote, urlencode
@@ -60,6 +61,9 @@ logger = logging.getLogger(__name__)
 
 FORWARD: Final = "forward"
 """The query parameter, as in Kafka Connect, that says whether a request may be forwarded once more."""
+_TASK_NUMBER: Final = re.compile(r"[0-9]{1,10}")
+_MAX_KEYS: Final = 10_000
+"""More of them hold up all other requests, each time that the configuration is shown."""
 _HEALTH_S: Final = 10.0
 _HEALTH_CODES: Final = {"healthy": 200, "starting": 503, "unhealthy": 500}
 _INITIAL: Final = {
@@ -94,7 +98,7 @@ class RestApi:
         self._forwarded = ForwardedRequests(worker.admin, settings.url)
 
     def app(self) -> Starlette:
-        name, task = "/connectors/{name}", "/connectors/{name}/tasks/{number:int}"
+        name, task = "/connectors/{name}", "/connectors/{name}/tasks/{number}"
         routes: list[BaseRoute] = [
             self._route("/", self.root),
             self._route("/connectors", self.list_connectors),
@@ -419,10 +423,13 @@ class RestApi:
         return name
 
     def _task(self, request: Request) -> ConnectorTaskId:
-        task = ConnectorTaskId(self._name(request), int(request.path_params["number"]))
-        if not self._admin.configs().contains(task):
-            raise UnknownConnectorError(f"there is no task {task}")
-        return task
+        name, number = self._name(request), request.path_params["number"]
+        # Python reads no number of thousands of digits
+        if _TASK_NUMBER.fullmatch(number):
+            task = ConnectorTaskId(name, int(number))
+            if self._admin.configs().contains(task):
+                return task
+        raise UnknownConnectorError(f"there is no task {name}-{number}")
 
     def _status(self, name: str) -> dict[str, Any]:
         admin = self._admin
@@ -454,6 +461,8 @@ def _target(value: object) -> TargetState | None:
 def _config(value: object, besides: Collection[str] = ()) -> dict[str, str]:
     if not isinstance(value, dict):
         raise BadRequestError("config: must be a JSON object of strings")
+    if len(value) > _MAX_KEYS:
+        raise BadRequestError(f"config: has {len(value):,} keys; at most {_MAX_KEYS:,} are allowed")
     value = {key: each for key, each in value.items() if key not in besides}
     for key, each in value.items():
         if not isinstance(each, (str, int, float, bool)):

@@ -17,6 +17,8 @@ from groupsdk.wire.connect_protocol import ConnectorTaskId
 
 
 MAX_BODY: Final = 1_000_000
+_MAX_DEPTH: Final = 100
+"""What Python can read just so, it may be unable to write from within more calls."""
 
 
 class BadRequestError(Exception):
@@ -42,14 +44,29 @@ def _no_constant(name: str) -> None:
 
 
 def parsed(data: bytes) -> Any:
-    """Decode JSON. Raises BadRequestError if it is not JSON, or contains lone surrogates, which no response could carry."""
+    """Decode JSON.
+
+    Raises BadRequestError if it is not JSON, is nested too deeply, or contains lone surrogates, which no response could carry.
+    """
     try:
-        value = json.loads(data, parse_constant=_no_constant)
-        # halves of characters, as "\ud800", are no text: no answer could carry them
-        json.dumps(value, ensure_ascii=False).encode()
+        text = data.decode(json.detect_encoding(data))
+        value = json.loads(text, parse_constant=_no_constant)
+        if "\\u" in text:
+            # halves of characters, as "\ud800", are no text: no answer could carry them
+            json.dumps(value, ensure_ascii=False).encode()
     except (ValueError, RecursionError):
         raise BadRequestError("the body is not JSON of Unicode text") from None
+    if text.count("[") + text.count("{") > _MAX_DEPTH and _is_deep(value):
+        raise BadRequestError(f"the body is nested more than {_MAX_DEPTH} levels deep")
     return value
+
+
+def _is_deep(value: Any) -> bool:
+    level = [value]
+    for _ in range(_MAX_DEPTH):
+        held = [each for each in level if isinstance(each, (dict, list))]
+        level = [each for one in held for each in (one.values() if isinstance(one, dict) else one)]
+    return bool(level)
 
 
 async def json_object(request: Request) -> dict[str, Any]:

@@ -24,6 +24,10 @@ from groupsdk.http.access import JsonAnswer
 logger = logging.getLogger(__name__)
 
 
+_MAX_LOGGER: Final = 250
+"""For each part of a name `logging` keeps the name up to there, for ever: of 10,000 characters 25 MB."""
+
+
 class LoggerRequests:
     def __init__(self, worker: ConnectorAdmin) -> None:
         self._worker = worker
@@ -48,6 +52,8 @@ class LoggerRequests:
         name, level = request.path_params["logger"], (await json_object(request)).get("level")
         if not isinstance(level, str | int | float):
             raise BadRequestError(f"level: must be a string, not {level!r}")
+        if len(name) > _MAX_LOGGER:
+            raise BadRequestError(f"the logger's name is longer than {_MAX_LOGGER} characters")
         scope = request.query_params.get("scope", "worker").lower()
         if scope == "cluster":
             await done(self._worker.set_logger_level(name, str(level)))

@@ -2,16 +2,19 @@
 
 import json
 import logging
+import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 import pytest
+from hypothesis import given, strategies as st
 from typing_extensions import override
 
 from groupsdk.connect.app import Worker
 from groupsdk.connect.connectors.secrets import (
     MASK,
+    NO_PROVIDERS,
     ConfigProviders,
     conceal,
     has_variables,
@@ -196,3 +199,36 @@ def test_secret_settings_are_masked() -> None:
     assert conceal("a sesame, a", ["sesame", "a"]) == f"a {MASK}, a"
     assert has_variables({"k": "a${env:X}"})
     assert not has_variables({"k": "${x:Y}"})
+
+
+KAFKAS: Final = re.compile(r"\$\{([^}]*?):(([^}]*?):)?([^}]*?)\}")
+"""Of its `ConfigTransformer`."""
+
+
+@given(st.lists(st.sampled_from(["${", "}", ":", "env", "X", "$", "{", "file"])).map("".join))
+def test_variables_are_found_where_kafka_finds_them(text: str) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("X", "env", "file"):
+            patch.setenv(name, f"[{name}]")
+        try:
+            resolved = ConfigProviders.take({"config.providers": "env"}).resolve({"k": text})
+        except ConnectorConfigError:
+            assert any(each[1] in ("env", "file", "directory") for each in KAFKAS.finditer(text))
+        else:
+            expected = KAFKAS.sub(lambda m: f"[{m[4]}]" if m[1] == "env" else m[0], text)
+            assert resolved.config == {"k": expected}
+
+
+@pytest.mark.timeout(60)
+def test_a_megabyte_of_broken_variables_is_read_once() -> None:
+    # read from each "${" to the end, it would take the better part of an hour
+    for part in ("${", "${env:", "${a:b"):
+        for end in ("", "}"):
+            config = {"k": part * (1_000_000 // len(part)) + end}
+            assert NO_PROVIDERS.resolve({"k": config["k"].replace("env", "x")}).config
+            assert has_variables(config) == (part == "${env:" and end == "}")
+
+
+@pytest.mark.parametrize("depth", [600, 100_000])
+def test_a_payload_that_is_nested_too_deep_is_hidden(depth: int) -> None:
+    assert masked({"task.payload": "[" * depth + "]" * depth}) == {"task.payload": MASK}

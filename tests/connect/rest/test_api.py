@@ -210,6 +210,7 @@ def test_a_probe_that_is_given_up_does_not_end_a_worker_that_is_busy(mocker: Moc
         ("PUT", "/connectors/c/config", {**CONFIG, "count": "x"}, 400, "count: must be a number"),
         ("PUT", "/connectors/c/config", {**CONFIG, "x": [1]}, 400, "x: must be a string"),
         ("PUT", "/connectors/c/config", b"x" * 1_000_001, 400, "longer than"),
+        ("PUT", "/connectors/c/config", dict.fromkeys(map(str, range(10_001)), ""), 400, "10,001"),
         ("PUT", "/connectors/c/config", {**CONFIG, "name": "d"}, 400, "name: 'd' differs from"),
         (
             "POST",
@@ -223,7 +224,7 @@ def test_a_probe_that_is_given_up_does_not_end_a_worker_that_is_busy(mocker: Moc
         ("PUT", "/connectors/none/topics/reset", None, 404, "there is no connector 'none'"),
         ("GET", "/nowhere", None, 404, "HTTP 404 Not Found"),
         ("DELETE", "/connectors", None, 405, "HTTP 405 Method Not Allowed"),
-        ("GET", "/connectors/c/tasks/x/status", None, 404, "HTTP 404"),
+        ("GET", "/connectors/c/tasks/x/status", None, 404, "there is no connector 'c'"),
         ("GET", "/connectors/none", None, 404, "there is no connector 'none'"),
         ("DELETE", "/connectors/none", None, 404, "there is no connector"),
         ("GET", "/connectors/none/tasks/0/status", None, 404, "there is no connector"),

@@ -48,11 +48,22 @@ def test_no_more_is_read_than_allowed() -> None:
         b'{"\xed\xa0\x80": 1}',
         b"[" * 100_000,
         b"9" * 5_000,
+        b"[" * 101 + b"]" * 101,
+        b'[{"a":' * 51 + b"1" + b"}]" * 51,
     ],
 )
 def test_json_that_no_answer_could_carry_is_refused(wrong: bytes) -> None:
-    with pytest.raises(BadRequestError, match="not JSON"):
+    with pytest.raises(BadRequestError, match=r"not JSON|nested more than 100 levels deep"):
         parsed(wrong)
+
+
+def test_json_in_any_encoding_and_not_too_deep_is_taken() -> None:
+    text = '{"a": "\\u00e9\\ud83d\\ude00", "é": [1, {}]}'
+    for encoding in ("utf-8", "utf-8-sig", "utf-16", "utf-32"):
+        assert parsed(text.encode(encoding)) == {"a": "é😀", "é": [1, {}]}
+    deep = b"[" * 99 + b'{"a":1}' + b"]" * 99
+    assert parsed(b"[" + b"[]," * 500 + b"1]") == [*([[]] * 500), 1]
+    assert str(parsed(deep)).count("[") == 99
 
 
 @given(st.lists(st.binary(max_size=20), max_size=5))

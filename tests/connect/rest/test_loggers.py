@@ -40,6 +40,8 @@ def test_a_level_is_set_on_all_workers(ask: Client) -> None:
     [
         ("", {}, 400, "level: must be a string"),
         ("", {"level": "LOUD"}, 404, "unknown level 'LOUD'"),
+        (".a" * 125, {"level": "INFO"}, 400, "longer than 250 characters"),
+        (".a" * 125 + "?scope=cluster", {"level": "INFO"}, 400, "longer than 250 characters"),
         ("?scope=cluster", {"level": "LOUD"}, 404, "unknown level 'LOUD'"),
     ],
 )
