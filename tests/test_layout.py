@@ -108,12 +108,12 @@ TESTED_ELSEWHERE: dict[str, tuple[str, str]] = {
 # The most lines of Python that each part of the library may have, and the tests: what a reader has to hold.
 # A part that needs more raises its number in a commit that says why.
 BUDGETS: dict[tuple[str, ...], int] = {
-    ("groupsdk/*.py", "groupsdk/settings", "groupsdk/assignment/*.py"): 4_650,
+    ("groupsdk/*.py", "groupsdk/settings", "groupsdk/assignment/*.py"): 4_665,
     ("groupsdk/wire",): 10_620,
     ("groupsdk/member",): 5_550,
     ("groupsdk/drivers",): 5_600,
     ("groupsdk/consumer",): 5_980,
-    ("groupsdk/connect",): 10_665,
+    ("groupsdk/connect",): 10_700,
     ("assignors", "groupsdk/assignment/check"): 8_755,
     ("groupsdk/broker",): 28_710,
     # objectives, standstills and the groups' state at the end of the log; a lakehouse, by both engines, with the log itself
@@ -124,12 +124,12 @@ BUDGETS: dict[tuple[str, ...], int] = {
         "groupsdk/web",
         "groupsdk/telemetry",
         "groupsdk/http",
-    ): 12_645,
+    ): 12_660,
     ("groupsdk/testing",): 4_865,
     ("groupsdk/election",): 440,
     ("groupsdk/shards",): 5_210,
     ("groupsdk/verdict",): 2_630,
-    ("tests",): 153_360,
+    ("tests",): 153_580,
 }
 MAX_MODULES = 596
 LONG_MODULE = 800

@@ -229,11 +229,11 @@ class _Guesser:
 
 
 def _network(address: str) -> str:
-    """Return the network that counts as one client: a single IPv4 address, or an IPv6 /64."""
+    """Return the network that counts as one client: a single IPv4 address, or an IPv6 /64; "" for what is no address."""
     try:
         parsed = ipaddress.ip_address(address.partition("%")[0])
     except ValueError:
-        return address
+        return ""
     return str(parsed if parsed.version == 4 else ipaddress.ip_network((parsed, 64), strict=False))
 
 

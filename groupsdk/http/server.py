@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Callable, Coroutine
 from typing import Any, ClassVar, Final, Self, cast
 
+import h11
 import uvicorn
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -29,6 +30,8 @@ _NO_DESCRIPTORS: Final = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOME
 _ANSWER_S: Final = 180.0
 """How long a whole request may take, until its answer has been sent: two hops of 60 seconds, and a margin."""
 _REPEAT_MS: Final = 60_000
+_READ_BYTES: Final = 16_384
+"""How much is read from a connection at a time: in chunks of one byte, what asyncio reads holds the loop for 0.4 s."""
 
 
 class RepeatedWarnings(logging.Filter):
@@ -88,6 +91,7 @@ class BoundedConnection(H11Protocol):
     @override
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
+        transport.max_size = _READ_BYTES
         self._wait()
         if len(self.connections) > self.most:
             self._make_room()
@@ -96,6 +100,21 @@ class BoundedConnection(H11Protocol):
     def on_response_complete(self) -> None:
         super().on_response_complete()
         self._wait()
+
+    @override
+    def send_400_response(self, msg: str) -> None:
+        if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
+            super().send_400_response(msg)
+        else:
+            # answered before its body was read, and that is wrong: no second answer
+            self.transport.close()
+        if self._cycle is not None:
+            # its application may be about to answer, and has no connection any more
+            self._cycle.disconnected = True
+
+    @override
+    def _unsupported_upgrade_warning(self) -> None:
+        """Say nothing: Java's client asks for HTTP/2 with every request, and is answered with HTTP/1.1."""
 
     @override
     def connection_lost(self, exc: Exception | None) -> None:
