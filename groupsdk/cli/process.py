@@ -54,6 +54,10 @@ def shutdown_timeout_option(function: F) -> F:
     )(function)
 
 
+_TRACEBACKS: Final = ("Traceback (most recent", "Exception Group Traceback (most recent")
+"""How the traceback of a task begins, which is text by the time that it is logged."""
+
+
 class PrintableFormatter(logging.Formatter):
     """Formats log lines for a terminal: names in them neither steer it nor begin a line of their own."""
 
@@ -61,8 +65,12 @@ class PrintableFormatter(logging.Formatter):
     def formatMessage(self, record: logging.LogRecord) -> str:
         """Return the line of a record. A program's own records may have several lines."""
         text = super().formatMessage(record)
-        ours = record.name.partition(".")[0] == "groupsdk"
-        return printable(text) if ours else printable_lines(text)
+        if record.name.partition(".")[0] != "groupsdk":
+            return printable_lines(text)
+        line, _, more = text.partition("\n")
+        if not more.lstrip(" +").startswith(_TRACEBACKS):
+            return printable(text)
+        return f"{printable(line)}\n{indent(printable_lines(more), '  ')}"
 
     @override
     def format(self, record: logging.LogRecord) -> str:

@@ -43,6 +43,7 @@ from groupsdk.cli.connection import Connection
 from groupsdk.cli.log import LogView
 from groupsdk.cli.main import groupsdk, main
 from groupsdk.cli.process import set_up_logging
+from groupsdk.connect.store.status_backing_store import for_log
 from groupsdk.error_code import ErrorCode
 from groupsdk.errors import BrokerError, ConfigError, NetworkError
 from groupsdk.history.report.page import render
@@ -327,6 +328,24 @@ def test_log_lines_do_not_steer_the_terminal(capsys: pytest.CaptureFixture[str])
             assert ("two\nlines" in shown) != line_format, "a program's own lines stay"
     finally:
         logging.getLogger().handlers[:] = before
+
+
+def test_the_traceback_of_a_task_is_lines_that_begin_no_line_of_the_log(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    before = logging.getLogger().handlers[:]
+    try:
+        set_up_logging("info")
+        trace = for_log(f"Traceback (most recent call last):\n  File 'x'\nValueError: {EVIL}\nend")
+        logging.getLogger("groupsdk.connect").warning("task %s failed: %s", "t\nu", trace)
+        logging.getLogger("groupsdk.connect").warning("task %s failed: %s", "t", trace)
+    finally:
+        logging.getLogger().handlers[:] = before
+    named, line, *more = capsys.readouterr().err.splitlines()
+    assert "task t\\x0au failed: end\\x0aTraceback" in named
+    assert line.endswith("task t failed: end")
+    assert more[:2] == ["  Traceback (most recent call last):", "    File 'x'"]
+    assert all(each.startswith("  ") and each.isprintable() for each in more)
 
 
 def test_a_traceback_that_another_handler_formatted_first_is_escaped(

@@ -48,6 +48,7 @@ def test_a_cluster_shows_tasks_with_their_standbys_and_moves(browser: Browser) -
                 group="copies",
                 bootstrap_servers=broker.bootstrap_servers,
                 worker_id=f"w{number}:8083",
+                task_restart_max=0,
             )
             for number in range(2)
         ]
@@ -63,6 +64,9 @@ def test_a_cluster_shows_tasks_with_their_standbys_and_moves(browser: Browser) -
                 PageServer(page_of(broker), HttpSettings(port=0)) as server,
                 opened(browser, server.url) as page,
             ):
+                overview = page.locator("#groups tbody tr")
+                expect(overview.locator(".why")).to_have_text("1 failed task", timeout=30_000)
+                expect(overview.locator(".mark")).to_have_text("◆")
                 page.get_by_role("link", name="copies").click()
                 rows = page.locator("#connectors tbody tr.task")
                 expect(rows.nth(1)).to_contain_text(NAME)

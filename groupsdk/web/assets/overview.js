@@ -207,21 +207,23 @@ function fillRow(row, key, state, view, now) {
 }
 
 function fillAbout(row, about) {
-  row.node.className = about.severity;
+  const severity = about.failed && about.severity === "ok" ? "warning" : about.severity;
+  row.node.className = severity;
   row.node.classList.toggle("abandoned", about.abandoned);
-  setText(row.mark, MARKS[about.severity] || "");
-  row.mark.className = `mark ${about.severity}`;
+  setText(row.mark, MARKS[severity] || "");
+  row.mark.className = `mark ${severity}`;
   row.dot.className = `dot ${stateColour(about.state)}`;
   setText(row.word, stateWords(about.state));
   const parts = [about.kind + (about.type === "consumer" ? ", KIP-848" : "")];
   if (about.has) parts.push(about.has);
-  if (about.failed) parts.push(count(about.failed, "failed task"));
+  if (about.failed && (about.finding || about.abandoned)) parts.push(count(about.failed, "failed task"));
   setText(row.kind, parts.join(" · "));
   row.why.replaceChildren();
   if (about.finding) {
     row.why.append(named(about.finding));
     if (about.findings > 1) row.why.append(` (and ${count(about.findings - 1, "finding")} more)`);
   } else if (about.abandoned) row.why.append("records wait, and nobody reads them");
+  else if (about.failed) row.why.append(count(about.failed, "failed task"));
   setText(row.cells[2], number(about.members));
   row.cells[2].dataset.noun = about.members === 1 ? " member" : " members";
   row.cells[5].dataset.noun = about.rebalances === 1 ? " rebalance" : " rebalances";
