@@ -4,6 +4,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from itertools import pairwise
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -35,6 +36,7 @@ MAX_PARTITIONS: Final = 60
 MAX_GENERATIONS: Final = 400
 """How many generations of a group are drawn: the last ones."""
 MAX_MEMBERSHIPS: Final = 200
+_MEMBER_LETTERS: Final = 6
 MAX_ROWS: Final = 2_000
 """The most rows of a table under a picture; the number of omitted rows is shown below it."""
 
@@ -460,8 +462,11 @@ def _pages(
         mark = GenerationMark(*values)
         marks[group].append(mark._replace(reason=mark.reason or ""))
     shown = {group: each[-MAX_GENERATIONS:] for group, each in marks.items()}
-    ownership = _ownership(tables, shown, log_end)
     stays = _stays(tables, groups)
+    names = {group: client_names(stays[group], log_end) for group in groups}
+    ownership = _ownership(tables, shown, names, log_end)
+    for group, mine in stays.items():
+        stays[group] = [each._replace(client_id=names[group][each.member_id]) for each in mine]
     what_if = _what_if(tables, groups)
     return [
         GroupPage(
@@ -494,6 +499,27 @@ def _stays(tables: TableSource, groups: Sequence[str]) -> defaultdict[str, list[
     return found
 
 
+def client_names(stays: Sequence[MembershipBar], log_end: datetime) -> dict[str, str]:
+    """Return a name for each member: its client id, with a part of its own id where others have the same at the same time.
+
+    A client that comes back before its last membership has ended keeps its name: the two are together for a short time only.
+    """
+    by_client: defaultdict[str, list[MembershipBar]] = defaultdict(list)
+    for each in sorted(stays, key=lambda each: each.start):
+        by_client[each.client_id].append(each)
+    names = {}
+    for client_id, mine in by_client.items():
+        periods = [(each.start, each.end or log_end) for each in mine]
+        shared = any(
+            2 * (min(a[1], b[1]) - b[0]) > min(a[1] - a[0], b[1] - b[0])
+            for a, b in pairwise(periods)
+        )
+        for each in mine:
+            own = each.member_id.removeprefix(f"{client_id}-")[:_MEMBER_LETTERS]
+            names[each.member_id] = f"{client_id} {own}" if shared else client_id
+    return names
+
+
 def _what_if(tables: TableSource, groups: Sequence[str]) -> defaultdict[str, list[WhatIf]]:
     rows = tables.read("replay_summary", ("group_id", *WhatIf._fields), groups)
     found: defaultdict[str, list[WhatIf]] = defaultdict(list)
@@ -503,10 +529,15 @@ def _what_if(tables: TableSource, groups: Sequence[str]) -> defaultdict[str, lis
 
 
 def _ownership(
-    tables: TableSource, marks: Mapping[str, Sequence[GenerationMark]], log_end: datetime
+    tables: TableSource,
+    marks: Mapping[str, Sequence[GenerationMark]],
+    names: Mapping[str, Mapping[str, str]],
+    log_end: datetime,
 ) -> dict[str, tuple[list[OwnershipSpan], bool]]:
     """Collect the owners of partitions by generation; for groups with many partitions, each client's share of topics."""
-    columns = ("group_id", "seq", "topic", "partition", "client_id", "phase", "protocol")
+    columns = (
+        *("group_id", "seq", "topic", "partition", "member_id", "client_id", "phase", "protocol"),
+    )
     rows = tables.read("assignments", columns, list(marks))
     # the partitions of share groups have no owner
     rows = rows.filter(
@@ -524,20 +555,28 @@ def _ownership(
             )
         )
         if mine.num_rows:
-            cells, large = _cells(mine)
+            cells, large = ownership_cells(mine, names[group])
             begins = {mark.seq: mark.ts for mark in shown}
             found[group] = join_ownership(cells, begins, log_end), large
     return found
 
 
-def _cells(rows: Any) -> tuple[Any, bool]:
-    """Return `seq`, `label`, `client_id` and `share`, a row for each; and whether the labels are topics."""
+def ownership_cells(rows: Any, names: Mapping[str, str]) -> tuple[Any, bool]:
+    """Return `seq`, `label`, `client_id` and `share`, a row for each; and whether the labels are topics.
+
+    `names` are those of members, in the place of their client ids.
+    """
+    members = pc.index_in(rows.column("member_id"), pa.array(list(names), pa.string()))
+    named = pc.take(pa.array(list(names.values()), pa.string()), members)
+    place = rows.schema.get_field_index("client_id")
+    rows = rows.set_column(place, "client_id", pc.coalesce(named, rows.column("client_id")))
     places = rows.group_by(["topic", "partition"]).aggregate([])
     large = places.num_rows > MAX_PARTITIONS
     if not large:
-        labels = pc.binary_join_element_wise(
-            rows.column("topic"), pc.cast(rows.column("partition"), pa.string()), "-"
-        )
+        topics, numbers = rows.column("topic"), rows.column("partition")
+        labels = pc.binary_join_element_wise(topics, pc.cast(numbers, pa.string()), "-")
+        # a connector itself, or a shard without a number
+        labels = pc.if_else(pc.less(numbers, 0), topics, labels)
         ones = pa.array(np.ones(rows.num_rows))
         columns = {
             "seq": rows.column("seq"),

@@ -407,11 +407,11 @@ def gaps(data: ReportData) -> Picture | None:
 
 
 def what_if(page: GroupPage) -> Picture | None:
-    """Draw how many partitions each assignor would have moved; None if no assignor has a result."""
+    """Draw how many partitions each assignor would have moved; None if no assignor has a result, or none moves any."""
     done = [each for each in page.what_if if not each.problems]
-    if not done:
+    most = max((each.moves for each in done), default=0)
+    if not most:
         return None
-    most = max(each.moves for each in done)
     names = [page.label(each.assignor) for each in done]
     rows = _Numbers(f"Partitions moved in {page.group_id}, by assignor", names, most)
     for each in done:

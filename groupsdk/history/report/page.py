@@ -375,6 +375,8 @@ def best_assignor(rows: Sequence[WhatIf], own: Sequence[str] = ()) -> str:
     if actual is None or not others:
         return ""
     best = min(others, key=lambda each: (each.moves, each.mean_stddev or 0.0, each.revoked))
+    if not actual.moves:
+        return "Nothing moved."
     if best.moves >= actual.moves:
         return (
             f"No assignor would have moved fewer than the {actual.moves:,} partitions that moved."

@@ -8,7 +8,15 @@ import pytest
 from examples.history_log import LogWriter, commit
 from groupsdk.errors import ConfigError
 from groupsdk.history.local import run
-from groupsdk.history.report.data import OwnershipSpan, collect, culprit_name, join_ownership
+from groupsdk.history.report.data import (
+    MembershipBar,
+    OwnershipSpan,
+    client_names,
+    collect,
+    culprit_name,
+    join_ownership,
+    ownership_cells,
+)
 from groupsdk.history.report.page import render
 from groupsdk.history.report.tables import ParquetTables
 from groupsdk.history.sources.segment_files import segment_tasks
@@ -47,6 +55,39 @@ def test_a_clock_that_goes_back_makes_no_negative_time() -> None:
     found = join_ownership(cells, {0: at(10), 1: at(5)}, END)
     assert found == [OwnershipSpan("t", "a", at(10), at(10), 1.0)]
     assert join_ownership(cells.slice(0, 0), {}, END) == []
+
+
+def stay(member_id: str, start: int, end: int | None, client_id: str = "rdkafka") -> MembershipBar:
+    return MembershipBar(client_id, member_id, at(start), None if end is None else at(end), "")
+
+
+def test_members_that_share_a_client_id_are_told_apart() -> None:
+    first, second = "rdkafka-7f1c9a22-55", "rdkafka-09bd4e11-77"
+    stays = [stay(first, 0, None), stay(second, 5, None), stay("a-1", 0, 9, "a")]
+    assert client_names(stays, END) == {
+        first: "rdkafka 7f1c9a",
+        second: "rdkafka 09bd4e",
+        "a-1": "a",
+    }
+
+
+def test_a_client_that_is_back_before_it_has_expired_keeps_its_name() -> None:
+    stays = [stay("m-1", 0, 1_000), stay("m-2", 960, 2_000), stay("m-3", 2_010, None)]
+    assert set(client_names(stays, END).values()) == {"rdkafka"}
+
+
+def test_pictures_have_the_names_of_members_connectors_and_tasks() -> None:
+    columns = {
+        "seq": [0, 0, 0],
+        "topic": ["logs", "logs", "t"],
+        "partition": pa.array([-1, 0, 10], pa.int32()),
+        "member_id": ["w-1", "w-2", "gone"],
+        "client_id": ["w", "w", "x"],
+    }
+    cells, by_topic = ownership_cells(pa.table(columns), {"w-1": "w 1", "w-2": "w 2"})
+    assert not by_topic
+    assert cells.column("label").to_pylist() == ["logs", "logs-0", "t-10"]
+    assert cells.column("client_id").to_pylist() == ["w 1", "w 2", "x"]
 
 
 def test_a_client_with_many_ids_is_shown_with_where_it_runs() -> None:

@@ -93,6 +93,8 @@ def test_report_without_data_draws_no_picture() -> None:
     data = replace(small_report(), overview=(), causes_by_time=(), gaps=(), quality=())
     draw = (drawing.overview, drawing.causes, drawing.gaps, drawing.quality)
     assert [each(data) for each in draw] == [None] * 4
+    still = replace(small_page(), what_if=[small_page().what_if[0]._replace(moves=0)])
+    assert drawing.what_if(still) is None
     page = replace(small_page(), ownership=(), stays=(), what_if=())
     assert [each(page) for each in (drawing.ownership, drawing.members, drawing.what_if)] == [
         None,

@@ -122,6 +122,15 @@ def test_a_log_without_rebalances_is_a_report_as_well() -> None:
     assert parsed(page).tags.count("svg") == 1
 
 
+def test_the_first_picture_is_told_for_what_it_shows() -> None:
+    data = small_report()
+    still = [data.overview[0]._replace(stalled_ms=0)]
+    assert "Partition-seconds without progress by group and cause; paler" in render(data)
+    page = render(replace(data, overview=still))
+    assert "Rebalances by group and cause; paler" in page
+    assert "(1 row)" in page
+
+
 def what_if(assignor: str, moves: int, problems: int = 0) -> WhatIf:
     """Make a row."""
     return WhatIf(assignor, 5, moves, moves, 0.5, 1, problems, 1)
@@ -133,6 +142,7 @@ def test_the_best_assignor_is_said_in_one_sentence() -> None:
         "With sticky, 75 % fewer partitions would have moved: 50 instead of 200."
     )
     assert best_assignor(rows, ["range"]).startswith("With sticky in the place of range, 75 %")
+    assert best_assignor([what_if("actual", 0), what_if("range", 0)]) == "Nothing moved."
     assert "No assignor" in best_assignor([what_if("actual", 10), what_if("range", 10)])
     assert best_assignor([what_if("actual", 10), what_if("mine", 0, problems=1)]) == ""
     assert best_assignor([]) == ""
