@@ -4,7 +4,7 @@ import asyncio
 import json
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
 from enum import Enum
@@ -94,24 +94,13 @@ def write_table(
     from rich.text import Text
 
     rows = [tuple(row) for row in rows]
-    cells = [[Text(cell(each)) for each in row] for row in rows]
+    cells = [[cell(each) for each in row] for row in rows]
     console = Console(file=sys.stdout, highlight=False, soft_wrap=False)
-    widths = [
-        max([len(name), *(row[number].cell_len for row in cells)])
-        for number, name in enumerate(columns)
-    ]
-    shown = list(range(len(columns)))
-    if console.is_terminal:
-        empty = [
-            name
-            for number, name in enumerate(columns)
-            if number and cells and all(row[number].plain == "-" for row in cells)
-        ]
-        for name in (*empty, *left_out):
-            if _width(widths, shown) > console.width and columns.index(name) in shown:
-                shown.remove(columns.index(name))
-    least = [min(each, _FOLDED) if each > _SHORT else each for each in widths]
-    if not console.is_terminal or _width(least, shown) > console.width:
+    shown = fitting_columns(
+        columns, cells, console.width if console.is_terminal else _WIDE, left_out
+    )
+    least = [_FOLDED if each > _SHORT else each for each in shown.values()]
+    if not console.is_terminal or _width(least) > console.width:
         # such rows the terminal breaks itself, at its edge
         console = Console(file=sys.stdout, highlight=False, width=_WIDE)
     table = Table(
@@ -122,22 +111,44 @@ def write_table(
         pad_edge=False,
         show_edge=False,
     )
-    for number in shown:
+    for number, width in shown.items():
         values = [row[number] for row in rows if row[number] is not None]
         numeric = bool(values) and all(isinstance(each, (int, float)) for each in values)
         table.add_column(
             columns[number],
             justify="right" if numeric else "left",
             overflow="fold",
-            no_wrap=widths[number] <= _SHORT,
+            no_wrap=width <= _SHORT,
         )
     for row in cells:
-        table.add_row(*(row[number] for number in shown))
+        table.add_row(*(Text(row[number]) for number in shown))
     console.print(table)
 
 
-def _width(widths: Sequence[int], shown: Sequence[int]) -> int:
-    return sum(widths[number] + _GAP for number in shown) - _GAP
+def fitting_columns(
+    columns: Sequence[str], cells: Sequence[Sequence[str]], width: int, left_out: Sequence[str]
+) -> dict[int, int]:
+    """Return the numbers of the columns that fit into a width, each with its own: left out are those without a value, then `left_out`."""
+    from rich.cells import cell_len
+
+    shown = {
+        number: max([len(name), *(cell_len(row[number]) for row in cells)])
+        for number, name in enumerate(columns)
+    }
+    empty = [n for n in shown if n and cells and all(row[n] == "-" for row in cells)]
+    for number in (*empty, *map(columns.index, left_out)):
+        if _width(shown.values()) > width:
+            shown.pop(number, None)
+    return shown
+
+
+def unbroken(columns: Sequence[str], shown: Mapping[int, int]) -> list[str]:
+    """Return the names of the columns of which no cell is broken."""
+    return [columns[number] for number, width in shown.items() if width <= _SHORT]
+
+
+def _width(widths: Collection[int]) -> int:
+    return sum(widths) + _GAP * (len(widths) - 1)
 
 
 class StatusLine:

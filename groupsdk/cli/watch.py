@@ -13,10 +13,17 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from groupsdk.admin.watching import ClusterView, Rebalance, watch_cluster
+from groupsdk.admin.watching import ClusterView, Rebalance, WatchedGroup, watch_cluster
 from groupsdk.cli.command import Command, SecondsRange
 from groupsdk.cli.connection import Connection, connection_options
-from groupsdk.cli.output import cell, json_option, plain, write_json_line
+from groupsdk.cli.output import (
+    cell,
+    fitting_columns,
+    json_option,
+    plain,
+    unbroken,
+    write_json_line,
+)
 from groupsdk.cli.page import cluster_page, page_families, page_options, serve_page
 from groupsdk.cli.process import StopSignals, log_level_option, set_up_logging
 from groupsdk.cli.watch_rows import COLUMNS, fitting, group_rows
@@ -289,11 +296,7 @@ def draw(
         parts.append(Text(cell(log), "dim"))
     parts.append(_groups(view, width, verdicts))
     if members:
-        parts += [
-            _table(MEMBER_COLUMNS, member_rows(each), title=each.description.group_id)
-            for each in view.groups
-            if each.description.members
-        ]
+        parts += [_members(each, width) for each in view.groups if each.description.members]
     findings = worst_findings(verdicts.values(), _SHOWN)
     if findings:
         parts.append(Text("Findings", "bold"))
@@ -311,10 +314,30 @@ def draw(
 def _groups(view: ClusterView, width: int, verdicts: Mapping[str, GroupVerdict]) -> "Table":
     rows = group_rows(view, verdicts=verdicts)
     shown = fitting(rows, width, gap=_GAP).columns
-    return _table([COLUMNS[at] for at in shown], [[row.cells[at] for at in shown] for row in rows])
+    return _table(
+        [COLUMNS[at] for at in shown],
+        [[row.cells[at] for at in shown] for row in rows],
+        COLUMNS[1:],  # names may be long: these alone are broken
+    )
 
 
-def _table(columns: Sequence[str], rows: Sequence[Sequence[Any]], title: str = "") -> "Table":
+def _members(group: WatchedGroup, width: int) -> "Table":
+    rows = [[cell(each) for each in row] for row in member_rows(group)]
+    shown = fitting_columns(MEMBER_COLUMNS, rows, width - 2, ("MEMBER", "HOST"))
+    return _table(
+        [MEMBER_COLUMNS[at] for at in shown],
+        [[row[at] for at in shown] for row in rows],
+        unbroken(MEMBER_COLUMNS, shown),
+        title=group.description.group_id,
+    )
+
+
+def _table(
+    columns: Sequence[str],
+    rows: Sequence[Sequence[Any]],
+    whole: Sequence[str],
+    title: str = "",
+) -> "Table":
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
     from rich.text import Text
@@ -326,8 +349,7 @@ def _table(columns: Sequence[str], rows: Sequence[Sequence[Any]], title: str = "
         pad_edge=False,
     )
     for column in columns:
-        # names may be long: these alone are broken
-        table.add_column(column, overflow="fold", no_wrap=column in COLUMNS[1:])
+        table.add_column(column, overflow="fold", no_wrap=column in whole)
     for row in rows:
         table.add_row(*(Text(cell(each), STATES.get(str(each), "")) for each in row))
     return table

@@ -59,6 +59,14 @@ def test_a_narrow_terminal_breaks_no_word() -> None:
     assert max(map(len, shown.splitlines())) <= 80
 
 
+def test_a_member_is_a_line_of_whole_words_in_a_narrow_terminal() -> None:
+    member = replace(MEMBER, member_id="orders-1-" + "f" * 36, client_id="orders-1")
+    group = replace(VIEW.groups[0].description, members=(member,))
+    narrow = drawn(50, replace(VIEW, groups=(replace(VIEW.groups[0], description=group),)))
+    (line,) = (each for each in narrow.splitlines() if "orders-1" in each)
+    assert line.split() == ["orders-1", "/h", "1", "0", "t(1)"]
+
+
 def test_a_view_is_drawn() -> None:
     shown = drawn(200)
     for text in ("1 groups", "Stable", "3 s", "t(1)", "no broker answers", "c (m-1) at /h joined"):
