@@ -84,8 +84,11 @@ class RequestGuard:
         refused = None if scope["type"] != "http" else self._refused(scope)
         if refused is None:
             await self._app(scope, receive, send)
-        else:
-            await error_answer(*refused)(scope, receive, send)
+            return
+        answer = error_answer(*refused)
+        # what comes behind may be a part of this one
+        answer.headers["connection"] = "close"
+        await answer(scope, receive, send)
 
     def _refused(self, scope: Scope) -> tuple[int, str] | None:
         headers = Headers(scope=scope)
@@ -103,6 +106,8 @@ class RequestGuard:
                 f"Origin {origin[:100]!r} is another site: requests from its pages are not allowed"
                 f" ({self._option}-allowed-hosts)"
             )
+        if _is_chunked(headers) and "content-length" in headers:
+            return 400, "Content-Length beside Transfer-Encoding: where the body ends is not clear"
         if origin is None and _is_embedded(headers):
             return 403, "pages of other sites may link here, and embed nothing"
         return None if scope["method"] in _READING else _wrong_type(headers)

@@ -66,6 +66,27 @@ class Side:
         found: Answer = eventually(accepted)
         return found
 
+    def kept(self, written: str) -> dict[str, str]:
+        """Create a connector with this besides, and return the configuration that it shows."""
+        path = f"{self._url}/connectors/kept"
+        data = f"{json.dumps(self._config)[:-1]}, {written}}}".encode()
+        headers = {"Content-Type": "application/json"}
+
+        def asked(method: str, url: str, body: bytes | None = None) -> bytes | None:
+            request = urllib.request.Request(url, body, headers, method=method)
+            try:
+                with urllib.request.urlopen(request, timeout=60) as answer:
+                    return bytes(answer.read()) or b"{}"
+            except urllib.error.HTTPError as error:
+                error.close()
+                # while the group rebalances
+                return None if error.code in (404, 409) else pytest.fail(f"{method}: {error}")
+
+        eventually(lambda: asked("PUT", f"{path}/config", data))
+        shown = json.loads(eventually(lambda: asked("GET", f"{path}/config")))
+        eventually(lambda: asked("DELETE", path))
+        return dict(shown)
+
 
 def shape_of(data: bytes) -> Any:
     """The keys of an answer and the types of their values; states as they are."""
@@ -181,7 +202,14 @@ def test_a_connectors_life_looks_the_same(sides: tuple[Side, Side]) -> None:
     body = {"name": "c", "config": _CONFIG, "initial_state": "STOPPED"}
     assert same("POST", "/connectors", body).code == 201
     until("/connectors/c/status", "STOPPED")
-    assert same("DELETE", "/connectors/c").code == 204
+    assert same("DELETE", "/connectors/c/").code == 204
+
+
+def test_numbers_of_a_configuration_are_kept_as_they_are_written(sides: tuple[Side, Side]) -> None:
+    written = '"a": 1.10, "b": 1e400, "c": -0, "d": 1.0E+2, "e": 12345678901234567890123, "f": true'
+    theirs, ours = (side.kept(written) for side in sides)
+    assert (ours["a"], ours["b"], ours["c"]) == ("1.10", "1e400", "-0")
+    assert {key: ours[key] for key in "abcdef"} == {key: theirs[key] for key in "abcdef"}
 
 
 @pytest.mark.parametrize(

@@ -158,6 +158,17 @@ def test_request_to_change_to_http2_is_answered_and_not_logged(
     assert not [each for each in caplog.records if each.levelno >= logging.WARNING]
 
 
+def test_body_with_two_ends_is_refused_and_nothing_behind_it_is_answered() -> None:
+    # a proxy in front that goes by the length would send the second one for somebody else
+    second = b"GET /connectors HTTP/1.1\r\n" + HEAD + b"\r\n"
+    with serving() as server:
+        length = b"Content-Length: %d\r\n" % (5 + len(second))
+        answer = answer_of(
+            server, b"POST /find HTTP/1.1\r\n" + length + CHUNKED + b"0\r\n\r\n" + second
+        )
+    assert answer.count(b"HTTP/1.1") == answer.count(b"HTTP/1.1 400") == 1
+
+
 def test_number_of_thousands_of_digits_is_no_task(
     ask: Client, caplog: pytest.LogCaptureFixture
 ) -> None:

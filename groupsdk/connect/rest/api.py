@@ -14,6 +14,7 @@ from starlette.middleware import Middleware
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import HTMLResponse, Response
 from starlette.routing import BaseRoute, Route
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from groupsdk.connect.errors import (
     ConnectError,
@@ -141,7 +142,10 @@ class RestApi:
             self._route("/openapi.json", self.openapi),
             self._route("/docs", self.docs),
         ]
-        middleware = [Middleware(RequestGuard, settings=self._settings)]
+        middleware = [
+            Middleware(_WithoutSlash),
+            Middleware(RequestGuard, settings=self._settings),
+        ]
         if self._settings.user is not None:
             passes = InternalRequests(self._admin).are_signed
             middleware.append(
@@ -247,7 +251,7 @@ class RestApi:
 
     async def create(self, request: Request) -> Response:
         """`POST /connectors`: create a connector; 201, or 409 if it exists. `initial_state` is optional (KIP-980)."""
-        body = await json_object(request)
+        body = await json_object(request, str)
         name, config = body.get("name"), body.get("config")
         if not isinstance(name, str):
             raise BadRequestError("name: must be a string")
@@ -275,7 +279,7 @@ class RestApi:
 
     async def put_config(self, request: Request) -> Response:
         """`PUT /connectors/NAME/config`: create a connector (201) or replace its configuration (200)."""
-        name, config = request.path_params["name"], _config(await json_object(request))
+        name, config = request.path_params["name"], _config(await json_object(request, str))
         created = await done(self._admin.put_connector(name, config))
         if created:
             return self._created(request, name)
@@ -283,7 +287,7 @@ class RestApi:
 
     async def patch_config(self, request: Request) -> Response:
         """`PATCH /connectors/NAME/config`: change some keys of a configuration; null removes a key (KIP-477)."""
-        name, changes = self._name(request), await json_object(request)
+        name, changes = self._name(request), await json_object(request, str)
         gone = {key for key, value in changes.items() if value is None}
         kept = {**self._admin.configs().connectors[name], **_config(changes, gone)}
         config = {key: value for key, value in kept.items() if key not in gone}
@@ -375,7 +379,7 @@ class RestApi:
 
     async def validate(self, request: Request) -> Response:
         """`PUT /connector-plugins/CLASS/config/validate`: check a configuration, key by key, without storing it."""
-        kind, config = request.path_params["kind"], _config(await json_object(request))
+        kind, config = request.path_params["kind"], _config(await json_object(request, str))
         classes, providers = self._admin.connector_classes(), self._admin.providers
         definitions(classes, kind)  # which refuses one that does not exist
         checking = self._admin.validations.start(
@@ -439,6 +443,17 @@ class RestApi:
         return connector_info(name, self._admin.configs(), self._admin.connector_classes())
 
 
+class _WithoutSlash:
+    """Takes `/connectors/` for `/connectors`, as Kafka's worker does: few clients follow a redirect of a POST."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        path = scope.get("path", "").removesuffix("/") or "/"
+        await self._app({**scope, "path": path}, receive, send)
+
+
 class RestServer(HttpServer):
     def __init__(self, worker: ConnectWorker, settings: HttpSettings) -> None:
         super().__init__(RestApi(worker, settings).app(), settings, name="rest")
@@ -459,13 +474,14 @@ def _target(value: object) -> TargetState | None:
 
 
 def _config(value: object, besides: Collection[str] = ()) -> dict[str, str]:
+    """Return a configuration, whose numbers are as they were written: Kafka's worker keeps 1.10."""
     if not isinstance(value, dict):
         raise BadRequestError("config: must be a JSON object of strings")
     if len(value) > _MAX_KEYS:
         raise BadRequestError(f"config: has {len(value):,} keys; at most {_MAX_KEYS:,} are allowed")
     value = {key: each for key, each in value.items() if key not in besides}
     for key, each in value.items():
-        if not isinstance(each, (str, int, float, bool)):
+        if not isinstance(each, (str, bool)):
             raise ConnectorConfigError(str(key), f"must be a string, not {each!r}")
     return {key: each if isinstance(each, str) else json.dumps(each) for key, each in value.items()}
 

@@ -43,14 +43,14 @@ def _no_constant(name: str) -> None:
     raise ValueError(f"{name} is not JSON")
 
 
-def parsed(data: bytes) -> Any:
-    """Decode JSON.
+def parsed(data: bytes, number: Callable[[str], Any] | None = None) -> Any:
+    """Decode JSON; `number` makes a number of what is written, by default an int or a float.
 
     Raises BadRequestError if it is not JSON, is nested too deeply, or contains lone surrogates, which no response could carry.
     """
     try:
         text = data.decode(json.detect_encoding(data))
-        value = json.loads(text, parse_constant=_no_constant)
+        value = json.loads(text, parse_constant=_no_constant, parse_float=number, parse_int=number)
         if "\\u" in text:
             # halves of characters, as "\ud800", are no text: no answer could carry them
             json.dumps(value, ensure_ascii=False).encode()
@@ -69,15 +69,17 @@ def _is_deep(value: Any) -> bool:
     return bool(level)
 
 
-async def json_object(request: Request) -> dict[str, Any]:
-    """Return a request's JSON object.
+async def json_object(
+    request: Request, number: Callable[[str], Any] | None = None
+) -> dict[str, Any]:
+    """Return a request's JSON object; `number` is that of `parsed`.
 
     Raises BadRequestError if the content type is not application/json (415), or the body is too long or not an object.
     """
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/json":
         raise BadRequestError(f"Content-Type must be application/json, not {kind!r}", 415)
-    body = parsed(await read_body(request))
+    body = parsed(await read_body(request), number)
     if not isinstance(body, dict):
         raise BadRequestError("the body must be a JSON object")
     return body

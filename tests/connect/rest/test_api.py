@@ -122,6 +122,19 @@ def test_location_of_a_new_connector_is_returned(ask: Client) -> None:
     assert ask("GET", "/connectors/one%20two")[1]["name"] == "one two"
 
 
+def test_numbers_of_a_configuration_are_kept_as_they_are_written(ask: Client) -> None:
+    config = (
+        b'{"connector.class": "Counting", "count": 0, "a": 1.10, "b": 1e400, "c": -0, "d": true}'
+    )
+    kept = {"count": "0", "a": "1.10", "b": "1e400", "c": "-0", "d": "true"}
+    # as Debezium's pages write it, with a slash behind
+    assert ask("POST", "/connectors/", b'{"name": "c", "config": %s}' % config)[0] == 201
+    assert ask("GET", "/connectors/c/config/")[1].items() >= kept.items()
+    assert ask("PUT", "/connectors/c/config", config)[1]["config"].items() >= kept.items()
+    assert ask("PATCH", "/connectors/c/config", b'{"a": 2.50}')[1]["config"]["a"] == "2.50"
+    assert ask("DELETE", "/connectors/c/")[0] == 204
+
+
 def test_a_configuration_can_be_tried(ask: Client) -> None:
     path = "/connector-plugins/Counting/config"
     assert [each["name"] for each in ask("GET", path)[1]] == ["connector.class", "count"]
