@@ -6,12 +6,12 @@ tombstone. (Kafka: CoordinatorRecordSerde and the JSON files of kafka-group-coor
 """
 
 import struct
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
 from groupsdk.errors import DecodeError, EncodeError
-from groupsdk.wire.compiler import decoder, encoder
+from groupsdk.wire.compiler import decoder, encoder, encoder_in_steps
 from groupsdk.wire.schema import Message
 
 
@@ -104,6 +104,24 @@ def write(
             f" {type(value).__name__}"
         )
     return write_key(key), write_value(value, version)
+
+
+def write_in_steps(
+    key: CoordinatorKey, value: CoordinatorValue | None
+) -> Generator[None, None, tuple[bytes, bytes | None]]:
+    """Encode a record as `write` does, in steps of a few milliseconds."""
+    if value is None:
+        return write(key, value)
+    version = value.api.written
+    place = type(value), version
+    encode = _encoders_in_steps.get(place)
+    if encode is None:
+        encode = _encoders_in_steps[place] = encoder_in_steps(*place)
+    pieces = yield from encode(value)
+    return write_key(key), b"".join((INT16.pack(version), *pieces))
+
+
+_encoders_in_steps: dict[tuple[type[CoordinatorValue], int], Any] = {}
 
 
 def read_key(classes: KeyClasses, data: bytes) -> CoordinatorKey | None:

@@ -207,7 +207,10 @@ class ClassicGroup(Deadline):
 
     def snapshot(self) -> tuple[Any, ...]:
         """Return what a conversion takes over, in a form that can be compared with a later one."""
-        members = [(each, each.protocols, each.assignment) for each in self.members.values()]
+        members = [
+            (m, m.protocols, m.assignment, m.session_timeout_ms, m.rebalance_timeout_ms)
+            for m in self.members.values()
+        ]
         return self.state, self.generation_id, members
 
     def move(self, trigger: GroupTrigger, now_ms: int) -> None:

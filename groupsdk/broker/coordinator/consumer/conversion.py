@@ -1,9 +1,10 @@
 """Convert a classic group with members to a consumer group, and back (KIP-848, online migration)."""
 
 import logging
-from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
-from typing import Final
+from typing import Any, Final
 from uuid import UUID
 
 from groupsdk.broker.coordinator.classic.group import ClassicGroup, group_metadata, group_tombstone
@@ -27,6 +28,7 @@ from groupsdk.broker.coordinator.consumer.topics import (
     TopicImage,
 )
 from groupsdk.broker.coordinator.group_status import GroupState
+from groupsdk.broker.coordinator.runtime.contract import finished
 from groupsdk.broker.coordinator.runtime.result_builder import ResultBuilder
 from groupsdk.broker.settings.effective import EffectiveSettings
 from groupsdk.broker.settings.table import GroupConfig
@@ -64,6 +66,7 @@ class GroupConversion:
 
     __slots__ = (
         "_classic",
+        "_drafted",
         "_image",
         "_rebalances",
         "_registry",
@@ -88,6 +91,8 @@ class GroupConversion:
         self._image = topics.image
         # the last large ones that were decoded
         self._subscriptions: dict[bytes, ConsumerProtocolSubscription] = {}
+        # the last draft that was prepared, with the state that it was made of
+        self._drafted: tuple[Any, Draft] | None = None
 
     def is_long(self, group_id: str) -> bool:
         """Return whether a classic group is so large that its conversion must be prepared."""
@@ -99,7 +104,7 @@ class GroupConversion:
         )
 
     def prepare_upgrade(self, group_id: str, names: frozenset[str]) -> Generator[None, None, None]:
-        """Decode the subscriptions of a large classic group, and look up their topics, in steps."""
+        """Decode the subscriptions of a large classic group, look up their topics, and draft the new group, in steps."""
         classic = self._classic.groups.get(group_id)
         if classic is None or not self.is_long(group_id):
             return
@@ -111,6 +116,22 @@ class GroupConversion:
         yield from self._topics.prepare(frozenset(found))
         yield
         yield from self._topics.prepare(names | found)
+        before = self._state_of(classic)
+        draft = Draft(ConsumerGroup(group_id))
+        with suppress(ConversionError):  # reported where it is used
+            yield from self._upgrade(classic, draft)
+            self._drafted = before, draft
+
+    def _state_of(self, classic: ClassicGroup) -> Any:
+        """Return what the upgrade of a group depends on, to be compared with what it is later."""
+        return classic, classic.snapshot(), self._settings.config(), self._image().version
+
+    def _upgrade(self, classic: ClassicGroup, draft: Draft) -> Generator[None, None, None]:
+        config, topics = self._settings.config(), self._topics
+        for record in upgrade_records(classic, config, topics, self.read_subscription):
+            yield
+            if record is not None:
+                draft.write(record)
 
     def prepare_subscription(self, metadata: bytes) -> Generator[None, None, frozenset[str]]:
         """Decode a subscription in steps, if it is large, and look up its topics. Return their names."""
@@ -148,9 +169,10 @@ class GroupConversion:
         draft = Draft(ConsumerGroup(group_id))
         classic = self._classic.groups.get(group_id)
         if classic is not None and classic.state is not GroupState.EMPTY:
-            config, topics = self._settings.config(), self._topics
-            for record in upgrade_records(classic, config, topics, self.read_subscription):
-                draft.write(record)
+            drafted, self._drafted = self._drafted, None
+            if drafted is not None and drafted[0] == self._state_of(classic):
+                return drafted[1]
+            finished(self._upgrade(classic, draft))
         return draft
 
     def write_upgrade(self, draft: Draft, builder: ResultBuilder) -> None:
@@ -252,8 +274,8 @@ def upgrade_records(
     config: GroupConfig,
     topics: SubscribedTopics,
     read_subscription: Callable[[bytes], ConsumerProtocolSubscription],
-) -> list[GroupRecord]:
-    """Build the records that convert a classic group with members to a consumer group.
+) -> Iterator[GroupRecord | None]:
+    """Build the records that convert a classic group with members to a consumer group; None: nothing yet.
 
     Raise ConversionError if it cannot be. The generation becomes the group epoch, and the members keep their
     assignments.
@@ -274,23 +296,26 @@ def upgrade_records(
             "the group size exceeds the consumer group maximum size",
         )
     image = topics.image()
-    members = [
-        _upgraded(group, member, read_subscription(_metadata_of(group, member)), image)
-        for member in group.members.values()
-    ]
+    members = []
+    for each in tuple(group.members.values()):
+        subscription = read_subscription(_metadata_of(group, each))
+        member = yield from _upgraded(group, each, subscription, image)
+        members.append(member)
+        yield None
     group_id, epoch = group.group_id, group.generation_id
     names = frozenset().union(*{member.topic_names for member in members})
     targets: dict[str, Partitions] = {
         member.member_id: {topic_id: tuple(epochs) for topic_id, epochs in member.assigned.items()}
         for member in members
     }
-    return [
-        *(member_metadata(group_id, member) for member in members),
-        group_epoch(group_id, epoch, topics.of(names).hash),
-        *(target_of_member(group_id, each, targets[each]) for each in targets),
-        target_epoch(group_id, epoch, 0),
-        *(current_assignment(group_id, member) for member in members),
-    ]
+    for member in members:
+        yield member_metadata(group_id, member)
+    yield group_epoch(group_id, epoch, topics.of(names).hash)
+    for member_id, target in targets.items():
+        yield target_of_member(group_id, member_id, target)
+    yield target_epoch(group_id, epoch, 0)
+    for member in members:
+        yield current_assignment(group_id, member)
 
 
 def _metadata_of(group: ClassicGroup, member: GroupMember) -> bytes:
@@ -306,7 +331,7 @@ def _upgraded(
     member: GroupMember,
     subscription: ConsumerProtocolSubscription,
     image: TopicImage,
-) -> ConsumerGroupMember:
+) -> Generator[None, None, ConsumerGroupMember]:
     assigned: Holdings = {}
     if member.assignment:
         try:
@@ -321,7 +346,9 @@ def _upgraded(
                 "an unsupported custom assignor is in use. Please refer to the documentation or switch to a default"
                 " assignor before re-attempting the upgrade",
             )
+        yield
         assigned = holdings_of(given.assigned_partitions, image, group.generation_id)
+        yield
     return ConsumerGroupMember(
         member_id=member.member_id,
         instance_id=member.instance_id,

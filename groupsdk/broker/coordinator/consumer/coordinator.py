@@ -111,6 +111,22 @@ class ConsumerGroupCoordinator:
             yield
             yield from self._topics.prepare(wanted)
 
+    def unprepared(self, group_id: str, member_id: str) -> frozenset[str]:
+        """Return the names that a member's heartbeat is to look up before, which may be after each change of any topic."""
+        group = self.registry.groups.get(group_id)
+        if group is None:
+            return frozenset()
+        names = frozenset[str]()
+        if self._updater.needs_refresh(group):
+            names = group.subscribed_topics()
+        elif member_id in group.members:
+            names = group.topics_of(group.members[member_id])
+        return names if self._topics.is_long(names) else frozenset()
+
+    def prepare_heartbeat(self, group_id: str, member_id: str) -> Generator[None, None, None]:
+        """Look these names up in steps."""
+        return self._topics.prepare(self.unprepared(group_id, member_id))
+
     def prepare_join(self, group_id: str, metadata: bytes) -> Generator[None, None, None]:
         """Do the same for the large subscription of a classic member, where its group is a consumer group."""
         group = self.registry.groups.get(group_id)

@@ -3,7 +3,7 @@
 A draft of a group is a copy on write: its cost depends on the request's changes, not on the group's size.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any, Final, NamedTuple, TypeVar
@@ -13,7 +13,6 @@ from groupsdk.broker.coordinator.consumer.member import (
     LEFT_EPOCH,
     NOTHING_HELD,
     ConsumerGroupMember,
-    MemberState,
     partitions_of,
     read_holdings,
     read_state,
@@ -36,7 +35,8 @@ from groupsdk.wire.coordinator_records.consumer_group import (
     ConsumerGroupTargetAssignmentMetadataKey,
     ConsumerGroupTargetAssignmentMetadataValue,
 )
-from groupsdk.wire.coordinator_records.declaration import CoordinatorValue
+from groupsdk.wire.coordinator_records.declaration import CoordinatorValue, write, write_in_steps
+from groupsdk.wire.records.pairs import Pair
 
 
 FIRST_EPOCH: Final = 1
@@ -44,7 +44,23 @@ FIRST_EPOCH: Final = 1
 
 T = TypeVar("T")
 
-GroupRecord = CoordinatorRecord
+
+class AssignmentRecord(NamedTuple):
+    """The current assignment of a member; its value is made when it is encoded, as that takes long for very many topics."""
+
+    key: ConsumerGroupCurrentMemberAssignmentKey
+    member: ConsumerGroupMember
+
+    def encoded(self) -> Sequence[Pair]:
+        return (write(self.key, self.member.assignment_value()),)
+
+    def encoded_in_steps(self) -> Generator[None, None, Pair]:
+        value = self.member.assignment_value()
+        yield
+        return (yield from write_in_steps(self.key, value))
+
+
+GroupRecord = CoordinatorRecord | AssignmentRecord
 """One record of a consumer group, decoded."""
 
 
@@ -245,6 +261,9 @@ class ConsumerGroup:
 
     def replay(self, record: GroupRecord) -> None:
         """Apply one record of the group; ValueError if it removes what other records depend on."""
+        if isinstance(record, AssignmentRecord):
+            self._assign(record.member)
+            return
         key, value = record
         match key:
             case ConsumerGroupMemberMetadataKey():
@@ -329,32 +348,40 @@ class ConsumerGroup:
     def _replay_assignment(
         self, member_id: str, value: ConsumerGroupCurrentMemberAssignmentValue | None
     ) -> None:
+        if value is not None:
+            epoch = value.member_epoch
+            assigned = ConsumerGroupMember(
+                member_id=member_id,
+                epoch=epoch,
+                previous_epoch=value.previous_member_epoch,
+                state=read_state(value.state),
+                assigned=read_holdings(value.assigned_partitions, epoch),
+                pending=read_holdings(value.partitions_pending_revocation, epoch),
+            )
+            self._assign(assigned)
+        elif member_id in self.members:
+            self._assign(
+                ConsumerGroupMember(
+                    member_id=member_id, epoch=LEFT_EPOCH, previous_epoch=LEFT_EPOCH
+                )
+            )
+
+    def _assign(self, assigned: ConsumerGroupMember) -> None:
+        """Take over epochs, state and partitions of a member."""
+        member_id = assigned.member_id
         member = self.members.get(member_id)
         if member is None:
-            if value is None:
-                return
             member = ConsumerGroupMember(member_id=member_id)
             if self._counts is not None:
                 self._counts.add(member)
         self._release(member)
-        if value is None:
-            self.members[member_id] = replace(
-                member,
-                epoch=LEFT_EPOCH,
-                previous_epoch=LEFT_EPOCH,
-                state=MemberState.STABLE,
-                assigned=NOTHING_HELD,
-                pending=NOTHING_HELD,
-            )
-            return
-        epoch = value.member_epoch
         member = self.members[member_id] = replace(
             member,
-            epoch=epoch,
-            previous_epoch=value.previous_member_epoch,
-            state=read_state(value.state),
-            assigned=read_holdings(value.assigned_partitions, epoch),
-            pending=read_holdings(value.partitions_pending_revocation, epoch),
+            epoch=assigned.epoch,
+            previous_epoch=assigned.previous_epoch,
+            state=assigned.state,
+            assigned=assigned.assigned or NOTHING_HELD,
+            pending=assigned.pending or NOTHING_HELD,
         )
         self._hold(member)
 
@@ -374,7 +401,11 @@ class ConsumerGroup:
         member_id = member.member_id
         for holdings in (member.assigned, member.pending):
             for topic_id, epochs in holdings.items():
-                holders.setdefault(topic_id, {}).update(dict.fromkeys(epochs, member_id))
+                held = holders.get(topic_id)
+                if held is None:
+                    holders[topic_id] = dict.fromkeys(epochs, member_id)
+                else:
+                    held.update(dict.fromkeys(epochs, member_id))
 
     def _release(self, member: ConsumerGroupMember) -> None:
         if self._base is not None:

@@ -2,34 +2,40 @@
 
 from collections.abc import Iterable
 
-from groupsdk.broker.coordinator.consumer.group import ConsumerGroup, GroupRecord, ResolvedRegex
+from groupsdk.broker.coordinator.consumer.group import (
+    AssignmentRecord,
+    ConsumerGroup,
+    GroupRecord,
+    ResolvedRegex,
+)
 from groupsdk.broker.coordinator.consumer.member import ConsumerGroupMember, written_partitions
 from groupsdk.broker.coordinator.consumer.topics import Partitions
+from groupsdk.broker.coordinator.runtime.contract import CoordinatorRecord
 from groupsdk.wire.coordinator_records import consumer_group
 
 
 def group_epoch(group_id: str, epoch: int, metadata_hash: int) -> GroupRecord:
     """Build the record of the group epoch (type 3) with the hash of the subscribed topics."""
     value = consumer_group.ConsumerGroupMetadataValue(epoch=epoch, metadata_hash=metadata_hash)
-    return GroupRecord(consumer_group.ConsumerGroupMetadataKey(group_id), value)
+    return CoordinatorRecord(consumer_group.ConsumerGroupMetadataKey(group_id), value)
 
 
 def member_metadata(group_id: str, member: ConsumerGroupMember) -> GroupRecord:
     """Build the record of a member's subscription and metadata (type 5)."""
     key = consumer_group.ConsumerGroupMemberMetadataKey(group_id, member.member_id)
-    return GroupRecord(key, member.metadata_value())
+    return CoordinatorRecord(key, member.metadata_value())
 
 
 def current_assignment(group_id: str, member: ConsumerGroupMember) -> GroupRecord:
     """Build the record of a member's current assignment (type 8)."""
     key = consumer_group.ConsumerGroupCurrentMemberAssignmentKey(group_id, member.member_id)
-    return GroupRecord(key, member.assignment_value())
+    return AssignmentRecord(key, member)
 
 
 def target_of_member(group_id: str, member_id: str, target: Partitions) -> GroupRecord:
     """Build the record of a member's target assignment (type 7)."""
     value = consumer_group.ConsumerGroupTargetAssignmentMemberValue(written_partitions(target))
-    return GroupRecord(
+    return CoordinatorRecord(
         consumer_group.ConsumerGroupTargetAssignmentMemberKey(group_id, member_id), value
     )
 
@@ -37,7 +43,9 @@ def target_of_member(group_id: str, member_id: str, target: Partitions) -> Group
 def target_epoch(group_id: str, epoch: int, timestamp_ms: int) -> GroupRecord:
     """Build the record of the target's epoch (type 6); after a time of 0 the next target is due at once."""
     value = consumer_group.ConsumerGroupTargetAssignmentMetadataValue(epoch, timestamp_ms)
-    return GroupRecord(consumer_group.ConsumerGroupTargetAssignmentMetadataKey(group_id), value)
+    return CoordinatorRecord(
+        consumer_group.ConsumerGroupTargetAssignmentMetadataKey(group_id), value
+    )
 
 
 def resolved_regex(group_id: str, regex: str, resolved: ResolvedRegex) -> GroupRecord:
@@ -45,24 +53,28 @@ def resolved_regex(group_id: str, regex: str, resolved: ResolvedRegex) -> GroupR
     value = consumer_group.ConsumerGroupRegularExpressionValue(
         tuple(sorted(resolved.topics)), resolved.version, resolved.timestamp_ms
     )
-    return GroupRecord(consumer_group.ConsumerGroupRegularExpressionKey(group_id, regex), value)
+    return CoordinatorRecord(
+        consumer_group.ConsumerGroupRegularExpressionKey(group_id, regex), value
+    )
 
 
 def regex_tombstone(group_id: str, regex: str) -> GroupRecord:
     """Build the record that deletes the resolved topics of a regular expression."""
-    return GroupRecord(consumer_group.ConsumerGroupRegularExpressionKey(group_id, regex), None)
+    return CoordinatorRecord(
+        consumer_group.ConsumerGroupRegularExpressionKey(group_id, regex), None
+    )
 
 
 def member_tombstones(group_id: str, member_id: str) -> list[GroupRecord]:
     """Build the records that remove one member (types 8, 7, 5)."""
     return [
-        GroupRecord(
+        CoordinatorRecord(
             consumer_group.ConsumerGroupCurrentMemberAssignmentKey(group_id, member_id), None
         ),
-        GroupRecord(
+        CoordinatorRecord(
             consumer_group.ConsumerGroupTargetAssignmentMemberKey(group_id, member_id), None
         ),
-        GroupRecord(consumer_group.ConsumerGroupMemberMetadataKey(group_id, member_id), None),
+        CoordinatorRecord(consumer_group.ConsumerGroupMemberMetadataKey(group_id, member_id), None),
     ]
 
 
@@ -72,12 +84,12 @@ def group_tombstones(group: ConsumerGroup) -> list[GroupRecord]:
     return [
         *_each(consumer_group.ConsumerGroupCurrentMemberAssignmentKey, group_id, members),
         *_each(consumer_group.ConsumerGroupTargetAssignmentMemberKey, group_id, members),
-        GroupRecord(consumer_group.ConsumerGroupTargetAssignmentMetadataKey(group_id), None),
+        CoordinatorRecord(consumer_group.ConsumerGroupTargetAssignmentMetadataKey(group_id), None),
         *_each(consumer_group.ConsumerGroupMemberMetadataKey, group_id, members),
         *(regex_tombstone(group_id, regex) for regex in group.regexes),
         # the topics record of a group written by Kafka 4.0 or older
-        GroupRecord(consumer_group.ConsumerGroupPartitionMetadataKey(group_id), None),
-        GroupRecord(consumer_group.ConsumerGroupMetadataKey(group_id), None),
+        CoordinatorRecord(consumer_group.ConsumerGroupPartitionMetadataKey(group_id), None),
+        CoordinatorRecord(consumer_group.ConsumerGroupMetadataKey(group_id), None),
     ]
 
 
@@ -90,4 +102,4 @@ def _each(
     group_id: str,
     member_ids: Iterable[str],
 ) -> list[GroupRecord]:
-    return [GroupRecord(key(group_id, member_id), None) for member_id in member_ids]
+    return [CoordinatorRecord(key(group_id, member_id), None) for member_id in member_ids]

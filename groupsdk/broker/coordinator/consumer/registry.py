@@ -6,6 +6,7 @@ from enum import Enum
 from groupsdk.broker.coordinator.consumer.group import ConsumerGroup, GroupRecord
 from groupsdk.broker.coordinator.consumer.member import MemberState
 from groupsdk.broker.coordinator.counters import CoordinatorCounters
+from groupsdk.broker.coordinator.runtime.contract import CoordinatorRecord
 from groupsdk.broker.coordinator.runtime.deadlines import Deadline, DeadlineBuckets
 from groupsdk.broker.coordinator.runtime.result_builder import ResultBuilder
 from groupsdk.wire.coordinator_records.consumer_group import (
@@ -76,13 +77,14 @@ class ConsumerGroupRegistry:
         key = record.key
         group_id: str = key.group_id  # type: ignore[attr-defined] # each of the keys has one
         group = self.groups.get(group_id)
+        is_tombstone = isinstance(record, CoordinatorRecord) and record.value is None
         if group is None:
-            if record.value is None:
+            if is_tombstone:
                 return
             self._make_room(group_id)
             group = self.groups[group_id] = ConsumerGroup(group_id)
         group.replay(record)
-        if record.value is not None:
+        if not is_tombstone:
             return
         if isinstance(key, ConsumerGroupMemberMetadataKey):
             for kind in TimerKind:

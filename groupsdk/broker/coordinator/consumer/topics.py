@@ -147,10 +147,14 @@ class SubscribedTopics:
             return frozenset(topic.topic_id for topic in existing_topics(names, self.image()))
         return self.of(names).ids
 
+    def is_long(self, names: frozenset[str]) -> bool:
+        """Return whether these names are so many that `of` takes long for them now."""
+        self._drop_outdated()
+        return len(names) >= _LARGE_SUBSCRIPTION and names not in self._kept
+
     def prepare(self, names: frozenset[str]) -> Generator[None, None, None]:
         """Look up the topics of these names in steps, if they are many, so that `of` finds them."""
-        self._drop_outdated()
-        if len(names) < _LARGE_SUBSCRIPTION or names in self._kept:
+        if not self.is_long(names):
             return
         image = self.image()
         version = image.version

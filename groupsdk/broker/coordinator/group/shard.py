@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from groupsdk.broker.coordinator.classic.join import JoinGroupHandler
 from groupsdk.broker.coordinator.classic.member_requests import (
@@ -21,7 +21,7 @@ from groupsdk.broker.coordinator.consumer.assignment_jobs import (
 )
 from groupsdk.broker.coordinator.consumer.assignors import ServerAssignor
 from groupsdk.broker.coordinator.consumer.coordinator import ConsumerGroupCoordinator
-from groupsdk.broker.coordinator.consumer.group import ConsumerGroup
+from groupsdk.broker.coordinator.consumer.group import AssignmentRecord, ConsumerGroup, GroupRecord
 from groupsdk.broker.coordinator.consumer.registry import ConsumerGroupRegistry
 from groupsdk.broker.coordinator.consumer.topics import (
     EndOffsets,
@@ -51,6 +51,7 @@ from groupsdk.broker.coordinator.offsets.offset_metadata_manager import (
 )
 from groupsdk.broker.coordinator.runtime.contract import (
     NOTHING,
+    UNPREPARED,
     CoordinatorRecord,
     EncodedRecords,
     ProducerStamp,
@@ -185,9 +186,7 @@ class GroupCoordinatorShard:
             return self._offset_metadata.commit(request, context, now_ms)
         if type(request) is ConsumerGroupHeartbeatRequest:
             result = self._consumer.heartbeats.handle_stable(request, context, now_ms)
-            if result is not NOTHING:
-                return result
-            return self._hand_out(self._consumer.heartbeats.handle(request, context, now_ms))
+            return self._heartbeat(request, context, now_ms) if result is NOTHING else result
         if self._consumer_groups and isinstance(request, _CLASSIC_REQUESTS):
             group = self._consumer_groups.get(request.group_id)
             if group is not None:
@@ -201,6 +200,26 @@ class GroupCoordinatorShard:
         if answer is not None:
             return _answered(context, answer)
         raise TypeError(f"{type(request).__name__} is not a request for a group coordinator")
+
+    def _heartbeat(
+        self, request: ConsumerGroupHeartbeatRequest, context: RequestContext, now_ms: int
+    ) -> Result:
+        if self._consumer.unprepared(request.group_id, request.member_id):
+            return UNPREPARED
+        return self.handle_prepared(request, context, now_ms)
+
+    def prepare_in_steps(self, request: Request[Any]) -> Generator[None, None, None]:
+        """Look up the topics that an UNPREPARED heartbeat needs, in steps."""
+        assert isinstance(request, ConsumerGroupHeartbeatRequest)
+        return self._consumer.prepare_heartbeat(request.group_id, request.member_id)
+
+    def handle_prepared(
+        self, request: Request[Any], context: RequestContext, now_ms: int
+    ) -> Result:
+        """Handle a request after that, or one whose records were encoded in vain: at once, whatever has changed meanwhile."""
+        if type(request) is ConsumerGroupHeartbeatRequest:
+            return self._hand_out(self._consumer.heartbeats.handle(request, context, now_ms))
+        return self.handle(request, context, now_ms)
 
     def _answer_at_once(self, request: Request[Any], context: RequestContext) -> Response | None:
         """Answer a read-only request; None if it is not one."""
@@ -324,9 +343,11 @@ class GroupCoordinatorShard:
             for record in result.records:
                 yield
                 made.records.append(record)
-                made.pairs.extend(record.encoded())
+                pair = yield from cast("GroupRecord", record).encoded_in_steps()
+                made.pairs.append(pair)
         except EncodeError:
             made = EncodedRecords([], [])
+        yield  # to append and replay them takes as long
         if self._state_of(group_id) != before:
             return None
         if made.records:
@@ -443,7 +464,7 @@ class GroupCoordinatorShard:
         elif type(record) is EncodedTombstones:
             for removal in record.tombstones:
                 self._offsets.replay_tombstone(removal)
-        elif not isinstance(record, CoordinatorRecord):
+        elif not isinstance(record, CoordinatorRecord | AssignmentRecord):
             raise TypeError(f"{type(record).__name__} is not a record of __consumer_offsets")
         elif isinstance(record.key, GroupMetadataKey):
             assert record.value is None or isinstance(record.value, GroupMetadataValue)

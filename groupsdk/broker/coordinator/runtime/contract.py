@@ -16,7 +16,12 @@ from collections.abc import Callable, Generator, Iterable, Sequence
 from typing import Any, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 from groupsdk.error_code import ErrorCode
-from groupsdk.wire.coordinator_records.declaration import CoordinatorKey, CoordinatorValue, write
+from groupsdk.wire.coordinator_records.declaration import (
+    CoordinatorKey,
+    CoordinatorValue,
+    write,
+    write_in_steps,
+)
 from groupsdk.wire.records.pairs import Pair
 from groupsdk.wire.schema import Request, Response
 
@@ -51,6 +56,9 @@ class CoordinatorRecord(NamedTuple):
 
     def encoded(self) -> Sequence[Pair]:
         return (write(self.key, self.value),)
+
+    def encoded_in_steps(self) -> "Generator[None, None, Pair]":
+        return write_in_steps(self.key, self.value)
 
 
 class EncodedRecords(NamedTuple):
@@ -121,6 +129,8 @@ class Result(NamedTuple):
 
 
 NOTHING = Result()
+UNPREPARED = Result(is_large=True)
+"""The result of a request that takes so long that it is to be prepared in steps first."""
 
 
 def finished(steps: Generator[None, None, T]) -> T:
@@ -209,6 +219,14 @@ class GatheringShard(CoordinatorShard, Protocol):
         self, request: Request[Any], result: Result
     ) -> "Generator[None, None, Result | None]":
         """Encode the records of a large result in steps; None: the group has changed meanwhile, and must decide again."""
+
+    def prepare_in_steps(self, request: Request[Any]) -> "Generator[None, None, None]":
+        """Prepare a request whose result was UNPREPARED, in steps."""
+
+    def handle_prepared(
+        self, request: Request[Any], context: RequestContext, now_ms: int
+    ) -> Result:
+        """Handle a request that was prepared, or must decide again; the result is not UNPREPARED."""
 
     def refuse(self, request: Request[Any], error: ErrorCode, api_version: int) -> Response:
         """Return the response that answers a batched, queued or large request with an error."""

@@ -8,6 +8,7 @@ from typing import Any, Final, NamedTuple, Protocol
 
 from groupsdk.broker.coordinator.runtime.contract import (
     NOTHING,
+    UNPREPARED,
     CoordinatorShard,
     GatheringShard,
     LogRecord,
@@ -289,10 +290,23 @@ class CoordinatorRuntime:
             raise
         if result.is_large and gathering is not None:
             self._in_progress[token] = request, context
-            rest = gathering.encode_in_steps(request, result)
+            rest = (
+                self._prepare(gathering, request, context)
+                if result is UNPREPARED
+                else gathering.encode_in_steps(request, result)
+            )
             self._in_steps(partial(self._go_on, gathering, token, rest))
             return
         self._do(result, now_ms)
+
+    def _prepare(
+        self, gathering: GatheringShard, request: Request[Any], context: RequestContext
+    ) -> Generator[None, None, Result | None]:
+        yield from gathering.prepare_in_steps(request)
+        result = gathering.handle_prepared(request, context, self._scheduler.now_ms())
+        if not result.is_large:
+            return result
+        return (yield from gathering.encode_in_steps(request, result))
 
     def _go_on(
         self, gathering: GatheringShard, token: int, steps: Generator[None, None, Result | None]
@@ -307,7 +321,8 @@ class CoordinatorRuntime:
             except StopIteration as last:
                 del self._in_progress[token]
                 now_ms = self._scheduler.now_ms()
-                self._do(last.value or gathering.handle(request, context, now_ms), now_ms)
+                result = last.value or gathering.handle_prepared(request, context, now_ms)
+                self._do(result, now_ms)
                 return
         except Exception as error:  # noqa: BLE001 - a bug in one request must not stop the others
             self._in_progress.pop(token, None)

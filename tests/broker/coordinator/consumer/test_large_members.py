@@ -4,8 +4,13 @@ from collections.abc import Generator
 from typing import Any, Final
 
 import pytest
+from pytest_mock import MockerFixture
 
+from groupsdk.broker.coordinator.consumer import conversion
+from groupsdk.broker.coordinator.consumer.group import AssignmentRecord, ConsumerGroup
 from groupsdk.broker.coordinator.runtime.contract import (
+    UNPREPARED,
+    CoordinatorRecord,
     EncodedRecords,
     RequestContext,
     Result,
@@ -82,6 +87,37 @@ def test_a_heartbeat_of_a_large_member_without_records_is_answered_at_once() -> 
     assert (again.result.records, again.result.is_large) == ((), False)
 
 
+def test_after_a_change_of_any_topic_a_large_member_s_heartbeat_looks_them_up_in_steps() -> None:
+    rig = rig_of(*_NAMES)
+    epoch = Large(rig, "m", subscribed_topic_names=_NAMES).finish().member_epoch
+    rig.topics.create("other", 1)
+    request, context = ConsumerGroupHeartbeatRequest("g", "m", epoch), RequestContext(0, 1)
+    assert rig.shard.handle(request, context, rig.now_ms) is UNPREPARED
+    assert len(list(rig.shard.prepare_in_steps(request))) > 600 // 256
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delattr(Topics, "topic")
+        rig.do(rig.shard.handle_prepared(request, context, rig.now_ms))
+    assert (rig.answers.pop(0).error_code, rig.ask(request).error_code) == (0, 0)  # type: ignore[attr-defined]
+    # and not where another change came in between: it is never put off twice
+    rig.topics.create("another", 1)
+    rig.do(rig.shard.handle_prepared(request, context, rig.now_ms))
+    assert rig.answers.pop(0).error_code == 0  # type: ignore[attr-defined]
+
+
+def test_a_large_assignment_is_encoded_in_steps_and_replayed_as_it_is_read() -> None:
+    rig = rig_of(*_NAMES)
+    large = Large(rig, "m", subscribed_topic_names=_NAMES)
+    (record,) = (each for each in large.result.records if isinstance(each, AssignmentRecord))
+    (expected,) = record.encoded()
+    assert finished(record.encoded_in_steps()) == expected
+    (read,) = rig.shard.decode([expected])
+    groups = [ConsumerGroup("g"), ConsumerGroup("g")]
+    groups[0].replay(record)
+    assert isinstance(read, CoordinatorRecord)
+    groups[1].replay(read)
+    assert groups[0].snapshot() == groups[1].snapshot()
+
+
 def test_a_decision_is_taken_again_where_its_group_has_changed_meanwhile() -> None:
     rig = rig_of(*_NAMES)
     Large(rig, "m", subscribed_topic_names=_NAMES).finish()
@@ -118,6 +154,31 @@ def test_an_upgrade_is_decided_again_where_the_classic_group_has_changed_meanwhi
     group = rig.shard.consumer_group("g")
     assert group is not None
     assert [*group.members[first.member_id].assigned.values()] == [{0: 1}]
+
+
+@pytest.mark.parametrize("changed", [False, True])
+def test_a_large_upgrade_is_drafted_in_steps_and_again_where_the_group_has_changed(
+    changed: bool, mocker: MockerFixture
+) -> None:
+    rig = rig_of("t")
+    member_id = rig.ask(join_request("g", metadata=_METADATA), 9).member_id
+    rig.send(join_request("g", member_id, metadata=_METADATA), 9)
+    rig.settle()
+    given = ConsumerProtocolEncoder().assignment(ConsumerProtocolAssignment({"t": (0,)}), 3)
+    assignments = (SyncGroupRequestAssignment(member_id, given),)
+    sync = SyncGroupRequest("g", 1, member_id, None, "consumer", "range", assignments)
+    drafted = mocker.spy(conversion, "upgrade_records")
+    if not changed:
+        rig.send(sync, 5)
+    assert len(list(rig.shard.prepare("g", ("t",)))) > 5
+    assert drafted.call_count == 1
+    if changed:
+        rig.send(sync, 5)
+    assert Large(rig, "new", subscribed_topic_names=("t",)).finish().error_code == 0
+    assert drafted.call_count == 1 + changed
+    group = rig.shard.consumer_group("g")
+    assert group is not None
+    assert [*group.members[member_id].assigned.values()] == [{0: 1}]
 
 
 def test_a_record_that_cannot_be_encoded_is_refused_when_it_is_appended() -> None:

@@ -10,6 +10,7 @@ from typing_extensions import override
 
 from groupsdk.broker.coordinator.runtime.contract import (
     NOTHING,
+    UNPREPARED,
     CoordinatorShard,
     LogRecord,
     MarkerPartitions,
@@ -483,6 +484,16 @@ class Gatherer(Machine):
 
     has_changed = False
 
+    def prepare_in_steps(self, request: Request[Any]) -> Generator[None, None, None]:
+        for _ in range(2):
+            yield
+        self.events.append("prepared")
+
+    def handle_prepared(
+        self, request: Request[Any], context: RequestContext, now_ms: int
+    ) -> Result:
+        return self.handle(request, context, now_ms)
+
     def refuse(self, request: Request[Any], error: ErrorCode, api_version: int) -> Response:
         return HeartbeatResponse(error_code=error)
 
@@ -686,6 +697,21 @@ def test_large_records_are_encoded_in_steps_before_they_are_appended() -> None:
         # where its group has changed meanwhile, the request is decided again
         assert rig.events[: len(decided) * (1 + changed)] == decided * (1 + changed)
         assert not rig.deferred
+
+
+def test_an_unprepared_request_is_prepared_and_its_records_are_encoded_in_steps() -> None:
+    rig = GatheringRig()
+    replies = (Reply(1, HeartbeatResponse(error_code=0)),)
+    results = [UNPREPARED, Result((RECORD,), replies, is_large=True)]
+    rig.machine.say = lambda _: results.pop(0)
+    rig.has_many_connections = False
+    rig.commit()
+    for _ in range(5):
+        assert not rig.answers
+        rig.end_turn()
+    assert rig.codes() == [0]
+    assert rig.events.count("prepared") == 1
+    assert (results, rig.deferred) == ([], [])
 
 
 def test_a_large_request_in_progress_is_refused_when_the_coordinator_is_unloaded() -> None:
