@@ -11,7 +11,7 @@ from groupsdk.broker.coordinator.classic.group import ClassicGroup, group_metada
 from groupsdk.broker.coordinator.classic.member import GroupMember, Protocols, choose_protocol
 from groupsdk.broker.coordinator.classic.rebalance import Rebalances
 from groupsdk.broker.coordinator.classic.registry import GroupRegistry
-from groupsdk.broker.coordinator.consumer.group import ConsumerGroup, GroupRecord
+from groupsdk.broker.coordinator.consumer.group import ConsumerGroup, GroupRecord, topics_in
 from groupsdk.broker.coordinator.consumer.member import ConsumerGroupMember, Holdings, MemberState
 from groupsdk.broker.coordinator.consumer.records import (
     current_assignment,
@@ -50,6 +50,9 @@ logger = logging.getLogger(__name__)
 _LARGE_METADATA: Final = 8 * 1024
 """The size of all metadata of a classic group from which its conversion is prepared and written in steps."""
 _KEPT_SUBSCRIPTIONS: Final = 8
+_TOPICS_AT_ONCE: Final = 512
+_RECORD_COSTS: Final = 16
+"""The weight of a record without topics, in topics."""
 _MALFORMED: Final = "the embedded consumer protocol is malformed"
 
 
@@ -128,10 +131,14 @@ class GroupConversion:
 
     def _upgrade(self, classic: ClassicGroup, draft: Draft) -> Generator[None, None, None]:
         config, topics = self._settings.config(), self._topics
+        done = 0
         for record in upgrade_records(classic, config, topics, self.read_subscription):
-            yield
             if record is not None:
                 draft.write(record)
+                done += _RECORD_COSTS + topics_in(record)
+            if record is None or done > _TOPICS_AT_ONCE:
+                done = 0
+                yield
 
     def prepare_subscription(self, metadata: bytes) -> Generator[None, None, frozenset[str]]:
         """Decode a subscription in steps, if it is large, and look up its topics. Return their names."""
@@ -296,12 +303,15 @@ def upgrade_records(
             "the group size exceeds the consumer group maximum size",
         )
     image = topics.image()
-    members = []
+    members, done = [], 0
     for each in tuple(group.members.values()):
         subscription = read_subscription(_metadata_of(group, each))
         member = yield from _upgraded(group, each, subscription, image)
         members.append(member)
-        yield None
+        done += _RECORD_COSTS + len(member.topic_names)
+        if done > _TOPICS_AT_ONCE:
+            done = 0
+            yield None
     group_id, epoch = group.group_id, group.generation_id
     names = frozenset().union(*{member.topic_names for member in members})
     targets: dict[str, Partitions] = {
@@ -346,9 +356,12 @@ def _upgraded(
                 "an unsupported custom assignor is in use. Please refer to the documentation or switch to a default"
                 " assignor before re-attempting the upgrade",
             )
-        yield
+        is_large = len(given.assigned_partitions) > _TOPICS_AT_ONCE
+        if is_large:
+            yield
         assigned = holdings_of(given.assigned_partitions, image, group.generation_id)
-        yield
+        if is_large:
+            yield
     return ConsumerGroupMember(
         member_id=member.member_id,
         instance_id=member.instance_id,

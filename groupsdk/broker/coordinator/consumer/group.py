@@ -11,11 +11,13 @@ from uuid import UUID
 
 from groupsdk.broker.coordinator.consumer.member import (
     LEFT_EPOCH,
+    MANY_TOPICS,
     NOTHING_HELD,
     ConsumerGroupMember,
     partitions_of,
     read_holdings,
     read_state,
+    written_partitions,
 )
 from groupsdk.broker.coordinator.consumer.topics import Partitions
 from groupsdk.broker.coordinator.group_status import ConsumerGroupState
@@ -56,12 +58,39 @@ class AssignmentRecord(NamedTuple):
 
     def encoded_in_steps(self) -> Generator[None, None, Pair]:
         value = self.member.assignment_value()
-        yield
+        if self.member.is_large:
+            yield
         return (yield from write_in_steps(self.key, value))
 
 
-GroupRecord = CoordinatorRecord | AssignmentRecord
+class TargetRecord(NamedTuple):
+    """The target assignment of a member, likewise."""
+
+    key: ConsumerGroupTargetAssignmentMemberKey
+    target: Partitions
+
+    def value(self) -> ConsumerGroupTargetAssignmentMemberValue:
+        return ConsumerGroupTargetAssignmentMemberValue(written_partitions(self.target))
+
+    def encoded(self) -> Sequence[Pair]:
+        return (write(self.key, self.value()),)
+
+    def encoded_in_steps(self) -> Generator[None, None, Pair]:
+        value = self.value()
+        if len(self.target) > MANY_TOPICS:
+            yield
+        return (yield from write_in_steps(self.key, value))
+
+
+GroupRecord = CoordinatorRecord | AssignmentRecord | TargetRecord
 """One record of a consumer group, decoded."""
+
+
+def topics_in(record: GroupRecord) -> int:
+    """Return of how many topics a record of a member is."""
+    if isinstance(record, CoordinatorRecord):
+        return len(getattr(record.value, "subscribed_topic_names", ()))
+    return len(record.target if isinstance(record, TargetRecord) else record.member.assigned)
 
 
 class ResolvedRegex(NamedTuple):
@@ -261,9 +290,14 @@ class ConsumerGroup:
 
     def replay(self, record: GroupRecord) -> None:
         """Apply one record of the group; ValueError if it removes what other records depend on."""
-        if isinstance(record, AssignmentRecord):
+        if isinstance(record, CoordinatorRecord):
+            self._replay_read(record)
+        elif isinstance(record, AssignmentRecord):
             self._assign(record.member)
-            return
+        else:
+            self.targets[record.key.member_id] = record.target
+
+    def _replay_read(self, record: CoordinatorRecord) -> None:
         key, value = record
         match key:
             case ConsumerGroupMemberMetadataKey():

@@ -24,7 +24,7 @@ Holdings = Mapping[UUID, Mapping[int, int]]
 """Partitions by topic id, each with the epoch in which it was assigned to the member (KIP-1251)."""
 
 NOTHING_HELD: Final[Holdings] = {}
-_MANY_TOPICS: Final = 512
+MANY_TOPICS: Final = 512
 LEFT_EPOCH: Final = -1
 """The member epoch in the heartbeat of a member that leaves."""
 AWAY_EPOCH: Final = -2
@@ -99,7 +99,7 @@ class ConsumerGroupMember:
     @property
     def is_large(self) -> bool:
         """Whether it has so many topics that its records are encoded in steps."""
-        return len(self.topic_names) + len(self.assigned) + len(self.pending) > _MANY_TOPICS
+        return len(self.topic_names) + len(self.assigned) + len(self.pending) > MANY_TOPICS
 
     def is_reconciled_to(self, assignment_epoch: int) -> bool:
         """Return whether the member has all of the target assignment of an epoch."""

@@ -7,8 +7,9 @@ from groupsdk.broker.coordinator.consumer.group import (
     ConsumerGroup,
     GroupRecord,
     ResolvedRegex,
+    TargetRecord,
 )
-from groupsdk.broker.coordinator.consumer.member import ConsumerGroupMember, written_partitions
+from groupsdk.broker.coordinator.consumer.member import ConsumerGroupMember
 from groupsdk.broker.coordinator.consumer.topics import Partitions
 from groupsdk.broker.coordinator.runtime.contract import CoordinatorRecord
 from groupsdk.wire.coordinator_records import consumer_group
@@ -34,10 +35,8 @@ def current_assignment(group_id: str, member: ConsumerGroupMember) -> GroupRecor
 
 def target_of_member(group_id: str, member_id: str, target: Partitions) -> GroupRecord:
     """Build the record of a member's target assignment (type 7)."""
-    value = consumer_group.ConsumerGroupTargetAssignmentMemberValue(written_partitions(target))
-    return CoordinatorRecord(
-        consumer_group.ConsumerGroupTargetAssignmentMemberKey(group_id, member_id), value
-    )
+    key = consumer_group.ConsumerGroupTargetAssignmentMemberKey(group_id, member_id)
+    return TargetRecord(key, target)
 
 
 def target_epoch(group_id: str, epoch: int, timestamp_ms: int) -> GroupRecord:

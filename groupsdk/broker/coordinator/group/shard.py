@@ -21,7 +21,7 @@ from groupsdk.broker.coordinator.consumer.assignment_jobs import (
 )
 from groupsdk.broker.coordinator.consumer.assignors import ServerAssignor
 from groupsdk.broker.coordinator.consumer.coordinator import ConsumerGroupCoordinator
-from groupsdk.broker.coordinator.consumer.group import AssignmentRecord, ConsumerGroup, GroupRecord
+from groupsdk.broker.coordinator.consumer.group import ConsumerGroup, GroupRecord
 from groupsdk.broker.coordinator.consumer.registry import ConsumerGroupRegistry
 from groupsdk.broker.coordinator.consumer.topics import (
     EndOffsets,
@@ -464,9 +464,9 @@ class GroupCoordinatorShard:
         elif type(record) is EncodedTombstones:
             for removal in record.tombstones:
                 self._offsets.replay_tombstone(removal)
-        elif not isinstance(record, CoordinatorRecord | AssignmentRecord):
+        elif not isinstance(record, GroupRecord):
             raise TypeError(f"{type(record).__name__} is not a record of __consumer_offsets")
-        elif isinstance(record.key, GroupMetadataKey):
+        elif isinstance(record, CoordinatorRecord) and isinstance(record.key, GroupMetadataKey):
             assert record.value is None or isinstance(record.value, GroupMetadataValue)
             self._registry.replay(record.key.group, record.value)
         else:

@@ -7,10 +7,13 @@ import pytest
 from pytest_mock import MockerFixture
 
 from groupsdk.broker.coordinator.consumer import conversion
-from groupsdk.broker.coordinator.consumer.group import AssignmentRecord, ConsumerGroup
+from groupsdk.broker.coordinator.consumer.group import (
+    AssignmentRecord,
+    ConsumerGroup,
+    TargetRecord,
+)
 from groupsdk.broker.coordinator.runtime.contract import (
     UNPREPARED,
-    CoordinatorRecord,
     EncodedRecords,
     RequestContext,
     Result,
@@ -104,17 +107,17 @@ def test_after_a_change_of_any_topic_a_large_member_s_heartbeat_looks_them_up_in
     assert rig.answers.pop(0).error_code == 0  # type: ignore[attr-defined]
 
 
-def test_a_large_assignment_is_encoded_in_steps_and_replayed_as_it_is_read() -> None:
+def test_records_of_a_large_member_are_encoded_in_steps_and_replayed_as_they_are_read() -> None:
     rig = rig_of(*_NAMES)
-    large = Large(rig, "m", subscribed_topic_names=_NAMES)
-    (record,) = (each for each in large.result.records if isinstance(each, AssignmentRecord))
-    (expected,) = record.encoded()
-    assert finished(record.encoded_in_steps()) == expected
-    (read,) = rig.shard.decode([expected])
     groups = [ConsumerGroup("g"), ConsumerGroup("g")]
-    groups[0].replay(record)
-    assert isinstance(read, CoordinatorRecord)
-    groups[1].replay(read)
+    records: Any = Large(rig, "m", subscribed_topic_names=_NAMES).result.records
+    assert {AssignmentRecord, TargetRecord} < {type(each) for each in records}
+    for record in records:
+        (expected,) = record.encoded()
+        assert finished(record.encoded_in_steps()) == expected
+        (read,) = rig.shard.decode([expected])
+        for group, each in zip(groups, (record, read), strict=True):
+            group.replay(each)
     assert groups[0].snapshot() == groups[1].snapshot()
 
 
