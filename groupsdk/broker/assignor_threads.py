@@ -134,7 +134,12 @@ class AssignorThreads:
         thread = threading.Thread(
             target=self._work, args=(call,), name=f"groupsdk-assignor-{job.name}", daemon=True
         )
-        thread.start()
+        try:
+            thread.start()
+        except RuntimeError as error:
+            # the process has no more threads
+            outcome = AssignorError(f"assignor {job.name!r} cannot run: {error}")
+            self._on_loop(lambda: self._ended(call, outcome))
 
     def _work(self, call: _Call) -> None:
         if hasattr(time, "pthread_getcpuclockid"):  # not on macOS

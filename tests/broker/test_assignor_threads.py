@@ -9,6 +9,7 @@ from queue import SimpleQueue
 from typing import Any
 
 import pytest
+from pytest_mock import MockerFixture
 from typing_extensions import override
 
 from groupsdk.broker.assignor_threads import AssignorThreads
@@ -178,6 +179,22 @@ def test_one_that_took_its_limit_of_cpu_time_is_given_up() -> None:
     assert "timeout.ms=100" in str(loop.outcomes["a"])
     assignor.go_on.release()
     loop.do_one()
+
+
+def test_an_assignor_is_called_again_once_the_process_has_threads_again(
+    mocker: MockerFixture,
+) -> None:
+    loop, held = Loop(), Held()
+    mocker.patch.object(threading.Thread, "start", side_effect=RuntimeError("no more threads"))
+    loop.start(held, "a")
+    assert loop.threads.is_busy
+    loop.do_one()
+    assert "cannot run: no more threads" in str(loop.outcomes["a"])
+    mocker.stopall()
+    held.go_on.release()
+    loop.start(held, "b")
+    loop.do_one()
+    assert loop.outcomes["b"] == {}
 
 
 def test_a_failure_is_an_outcome_and_a_closed_loop_no_error() -> None:

@@ -451,7 +451,11 @@ class LoadingThread:
     def _run(self) -> None:
         self._is_running = True
         work, done = self._waiting.popleft()
-        threading.Thread(target=self._work, args=(work, done), name=_LOADING, daemon=True).start()
+        thread = threading.Thread(target=self._work, args=(work, done), name=_LOADING, daemon=True)
+        try:
+            thread.start()
+        except RuntimeError:  # the process has no more threads
+            self._work(work, done)
 
     def _work(self, work: Callable[[], Any], done: AfterLoading) -> None:
         raised = None

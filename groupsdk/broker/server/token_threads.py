@@ -4,6 +4,7 @@ import logging
 import threading
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 from groupsdk.broker.coordinator.runtime.scheduler import Scheduler, Timer
@@ -58,9 +59,14 @@ class TokenThreads:
             check = self._waiting.popleft()
             if not check.told:
                 self._running += 1
-                threading.Thread(
+                thread = threading.Thread(
                     target=self._work, args=(check,), name="groupsdk-token-validator", daemon=True
-                ).start()
+                )
+                try:
+                    thread.start()
+                except RuntimeError as error:  # the process has no more threads
+                    logger.warning("token_validator cannot run: %s", error)
+                    self._on_loop(partial(self._ended, check, None))
 
     def _work(self, check: _Check) -> None:
         outcome = check.run()

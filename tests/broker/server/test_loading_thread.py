@@ -145,6 +145,16 @@ def test_functions_run_one_after_the_other_whatever_they_raise() -> None:
     assert loop.calls.empty()
 
 
+def test_a_process_that_has_no_more_threads_loads_on_the_loop(mocker: MockerFixture) -> None:
+    loop = Loop()
+    mocker.patch.object(threading.Thread, "start", side_effect=RuntimeError("no more threads"))
+    loop.add("a")
+    loop.add("b")
+    for _ in "ab":
+        loop.calls.get(timeout=60)()
+    assert loop.ended == [("a", "None"), ("b", "None")]
+
+
 def test_a_loop_that_has_ended_is_not_told(caplog: pytest.LogCaptureFixture) -> None:
     told = threading.Event()
 

@@ -5,6 +5,8 @@ from collections.abc import Callable
 from queue import SimpleQueue
 from typing import Any
 
+from pytest_mock import MockerFixture
+
 from groupsdk.broker.coordinator.runtime.scheduler import Scheduler
 from groupsdk.broker.server.token_threads import TokenThreads, Validated
 from groupsdk.clock import ManualClock
@@ -62,6 +64,21 @@ def test_tokens_that_are_not_validated_in_time_are_refused_once() -> None:
         loop.calls.get(timeout=60)()
     assert loop.outcomes == [None] * 9
     # the one that waited is validated no more, and the next one is
+    loop.start("next")
+    loop.calls.get(timeout=60)()
+    assert loop.outcomes[9:] == [("next", None)]
+
+
+def test_tokens_are_refused_while_the_process_has_no_more_threads(mocker: MockerFixture) -> None:
+    loop = Loop()
+    mocker.patch.object(threading.Thread, "start", side_effect=RuntimeError("no more threads"))
+    for number in range(9):
+        loop.start(str(number))
+    for _ in range(9):
+        loop.calls.get(timeout=60)()
+    assert loop.outcomes == [None] * 9
+    mocker.stopall()
+    loop.go_on.set()
     loop.start("next")
     loop.calls.get(timeout=60)()
     assert loop.outcomes[9:] == [("next", None)]
