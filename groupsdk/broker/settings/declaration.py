@@ -184,7 +184,8 @@ class Settings:
         from difflib import get_close_matches  # only needed for an error
 
         known = [dotted(name) for name, row in cls.ROWS.items() if not row.internal]
-        close = get_close_matches(key.replace("_", "."), known, n=1)
+        name = "listeners" if key in ("host", "port") else key  # as one calls it elsewhere
+        close = get_close_matches(name.replace("_", "."), known, n=1)
         hint = f"; did you mean {close[0]}?" if close else ""
         return f"unknown broker setting {key}{hint}"
 

@@ -72,6 +72,7 @@ def test_an_internal_setting_is_not_for_users() -> None:
     ("settings", "text"),
     [
         ({"group.max.sizee": 1}, "did you mean group.max.size"),
+        ({"port": 9092}, "did you mean listeners"),
         ({"completely.else": 1}, "unknown broker setting completely.else"),
         ({"group.max.size": "many"}, "an integer"),
         ({"group.max.size": True}, "an integer"),

@@ -1,5 +1,6 @@
 """The summary of a fleet: its tables and its page."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -73,4 +74,7 @@ def test_page_shows_who_stands_still_and_takes_no_text_for_markup(
     for shown in ("sales(0-2)", "2 min", "/10.0.0.1", "no broker answered", "earlier run"):
         assert shown in text, shown
     assert HOSTILE not in text
+    assert "<h2>What stands still</h2>" in text
+    calm = write_page(replace(summary, standing=[]), str(out)).read_text(encoding="utf-8")
+    assert "<h2>What stands still</h2>" not in calm
     assert 'href="javascript' not in text
