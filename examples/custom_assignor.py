@@ -6,7 +6,7 @@ It needs no Kafka. The assignor gives each tenant's topics ("tenant.topic") to o
 keeps few tenants' caches warm; the price is balance, and the table shows how much of it.
 """
 
-import sys
+import argparse
 from collections import Counter
 from collections.abc import Collection
 from pathlib import Path
@@ -53,7 +53,7 @@ class TenantAssignor:
         """Note nothing."""
 
 
-def main() -> None:
+def main(picture: Path | None) -> None:
     """Check it, compare it, and say why one partition is where it is."""
     groups = check_assignor(TenantAssignor)
     print(f"The contract holds on {groups} groups.\n")
@@ -63,8 +63,8 @@ def main() -> None:
     events: list[Event] = [Leave("worker-1"), Join("worker-9")]
     simulation = simulate(members, topics, events, [TenantAssignor, "range", "sticky"])
     print(simulation)
-    if len(sys.argv) > 1:
-        Path(sys.argv[1]).write_text(simulation.svg(), encoding="utf-8")
+    if picture is not None:
+        picture.write_text(simulation.svg(), encoding="utf-8")
 
     cluster = Cluster({"a.clicks": 2, "b.clicks": 2, "b.orders": 2})
     everything = Subscription(tuple(cluster.partition_counts))
@@ -74,4 +74,6 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    parser = argparse.ArgumentParser()
+    parser.add_argument("picture", nargs="?", type=Path, help="default: none")
+    main(parser.parse_args().picture)

@@ -7,7 +7,7 @@ because a member is too slow for its session timeout, one grows by a member at n
 evening, and one loses its coordinator in the night. The log is written as Kafka writes it.
 """
 
-import sys
+import argparse
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -207,4 +207,6 @@ def main(root: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]) if len(sys.argv) > 1 else Path(tempfile.mkdtemp(prefix="history-day-")))
+    parser = argparse.ArgumentParser()
+    parser.add_argument("directory", nargs="?", type=Path, help="default: a new one")
+    main(parser.parse_args().directory or Path(tempfile.mkdtemp(prefix="history-day-")))

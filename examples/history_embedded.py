@@ -6,7 +6,7 @@ Three clients share eight partitions out. One is restarted, one dies without a w
 The history is read from the broker's files alone, as it is from a real broker's.
 """
 
-import sys
+import argparse
 import tempfile
 from pathlib import Path
 
@@ -95,5 +95,7 @@ def main(root: Path) -> int:
 
 
 if __name__ == "__main__":
-    place = sys.argv[1] if len(sys.argv) > 1 else tempfile.mkdtemp(prefix="history-embedded-")
-    raise SystemExit(main(Path(place)))
+    parser = argparse.ArgumentParser()
+    parser.add_argument("directory", nargs="?", type=Path, help="default: a new one")
+    place = parser.parse_args().directory or Path(tempfile.mkdtemp(prefix="history-embedded-"))
+    raise SystemExit(main(place))

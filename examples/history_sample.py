@@ -5,7 +5,7 @@
 The log is the sample that the tests use: Kafka 4.1 wrote it, and what its coordinator said stands beside it.
 """
 
-import sys
+import argparse
 import tempfile
 from pathlib import Path
 
@@ -27,5 +27,7 @@ def main(out: Path) -> int:
 
 
 if __name__ == "__main__":
-    place = sys.argv[1] if len(sys.argv) > 1 else tempfile.mkdtemp(prefix="history-sample-")
-    raise SystemExit(main(Path(place)))
+    parser = argparse.ArgumentParser()
+    parser.add_argument("directory", nargs="?", type=Path, help="default: a new one")
+    place = parser.parse_args().directory or Path(tempfile.mkdtemp(prefix="history-sample-"))
+    raise SystemExit(main(place))

@@ -14,6 +14,22 @@ from groupsdk.assignment import PARTS
 ROOT = Path(__file__).resolve().parents[2]
 
 
+@pytest.mark.parametrize(
+    "name", ["custom_assignor", "history_day", "history_embedded", "history_sample"]
+)
+def test_help_of_an_example_does_nothing_else(name: str, tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", f"examples.{name}", "--help"],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=tmp_path,
+        env={"PYTHONPATH": str(ROOT)},
+    )
+    assert "usage:" in done.stdout
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_custom_assignor_example_is_checked_and_compared(tmp_path: Path) -> None:
     picture = tmp_path / "picture.svg"
 
