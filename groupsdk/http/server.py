@@ -74,6 +74,7 @@ class BoundedConnection(H11Protocol):
         self.since_s = 0.0
         """When it began to wait for its client, by the loop's time."""
         self._timer: asyncio.TimerHandle | None = None
+        self._is_half_closed = False
 
     @property
     def _cycle(self) -> RequestResponseCycle | None:
@@ -100,6 +101,17 @@ class BoundedConnection(H11Protocol):
     def on_response_complete(self) -> None:
         super().on_response_complete()
         self._wait()
+        if self._is_half_closed and self.cycle.response_complete:
+            self.transport.close()
+
+    @override
+    def eof_received(self) -> bool:  # type: ignore[override]  # uvicorn's says None, asyncio takes both
+        """Keep the connection until what was asked is answered: `nc` of a health check says that it sends no more."""
+        cycle = self._cycle
+        # not events, which end with their page
+        asked = cycle is not None and not cycle.response_started and not cycle.more_body
+        self._is_half_closed = asked
+        return asked
 
     @override
     def send_400_response(self, msg: str) -> None:

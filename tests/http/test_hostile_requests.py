@@ -158,6 +158,27 @@ def test_request_to_change_to_http2_is_answered_and_not_logged(
     assert not [each for each in caplog.records if each.levelno >= logging.WARNING]
 
 
+def test_client_that_sends_no_more_is_answered_all_that_it_asked() -> None:
+    whole = b"GET /health HTTP/1.1\r\n" + HEAD + b"\r\n"
+    with serving() as server:
+        eventually(lambda: b"200 OK" in answer_of(server, whole))
+        assert answer_of(server, whole * 3).count(b"200 OK") == 3
+        assert answer_of(server, whole + b"GET /heal").count(b"200 OK") == 1
+        assert answer_of(server, b"GET /heal") == b""
+        assert not server._server.server_state.connections
+
+
+def test_page_that_is_left_is_sent_no_more_events(shown: Shown) -> None:
+    with socket.create_connection(("127.0.0.1", shown.server.port), 60) as page:
+        page.sendall(b"GET /events HTTP/1.1\r\n" + HEAD + b"\r\n")
+        assert page.recv(100).startswith(b"HTTP/1.1 200")
+        page.shutdown(socket.SHUT_WR)
+        with suppress(ConnectionResetError):
+            while page.recv(65_536):
+                pass
+    eventually(lambda: not shown.server._server.server_state.connections)
+
+
 def test_body_with_two_ends_is_refused_and_nothing_behind_it_is_answered() -> None:
     # a proxy in front that goes by the length would send the second one for somebody else
     second = b"GET /connectors HTTP/1.1\r\n" + HEAD + b"\r\n"
