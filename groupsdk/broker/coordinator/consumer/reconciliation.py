@@ -128,15 +128,13 @@ def _next(
         if free:
             added = dict.fromkeys(free, goal.epoch)
             keep[topic_id] = added if kept is None else {**kept, **added}
+    keep |= {each: dict(sorted(held.items())) for each, held in keep.items() if len(held) > 1}
     trigger = MemberTrigger.WAIT if waits else MemberTrigger.REACH
     return replace(
         member,
         epoch=goal.epoch,
         previous_epoch=member.epoch,
         state=MEMBER_TRANSITIONS[member.state, trigger],
-        assigned={
-            topic_id: dict(sorted(epochs.items())) if len(epochs) > 1 else epochs
-            for topic_id, epochs in keep.items()
-        },
+        assigned=keep,
         pending={},
     )
