@@ -154,6 +154,8 @@ class ConsumerWatch(Observer):
         """The member id that each group.instance.id had last, by the log, whether or not it is still a member."""
         self.upgrades = 0
         """How often the group was a classic one."""
+        self.downgrades = 0
+        """How often the group became a classic one."""
         self.downgraded_in: int | None = None
         """The generation in which the group became a classic one last; None: it never did."""
         self.upgraded_from: int | None = None
@@ -473,6 +475,7 @@ class ConsumerWatch(Observer):
                 self.fail(24, f"is upgraded, though the policy is {self._policy.value}")
             return
         if self._left_at and value.members:
+            self.downgrades += 1
             self.downgraded_in = value.generation
             if check and not self._downgrades:
                 self.fail(24, f"is downgraded, though the policy is {self._policy.value}")

@@ -108,6 +108,11 @@ def test_a_downgrade_without_a_rebalance_leaves_a_member_waiting() -> None:
     random_consumer_run(700_001_024)
 
 
+def test_a_downgrade_without_a_rebalance_gives_away_what_a_member_has_not_given_up() -> None:
+    """As in Kafka: the static member that takes the last place of the consumer protocol is given its target at once."""
+    random_consumer_run(37_000_700_200_603)
+
+
 def test_a_group_that_goes_back_and_forth_takes_what_members_were_to_have_for_what_they_have() -> (
     None
 ):

@@ -6,6 +6,7 @@ from uuid import UUID
 
 from typing_extensions import override
 
+from groupsdk.assignment.subscriptions import decode_assignment
 from groupsdk.broker.catalogue import OFFSETS_TOPIC
 from groupsdk.broker.coordinator.group_status import ConsumerGroupState, GroupState
 from groupsdk.broker.coordinator.runtime.coordinator_runtime import Marker, Replayed
@@ -39,6 +40,7 @@ class ConsumerSimulation(ConsumerWorld):
     def __init__(self, seed: int, *, harsh: bool = False, extended: bool = False) -> None:
         self._names: dict[UUID, str] = {}
         self._upgrades: dict[str, int] = {}
+        self._downgrades: dict[str, int] = {}
         self._expelled: set[str] = set()
         """The ids of the members that the coordinator removed by time."""
         self._grown_ms: dict[TopicPartition, int] = {}
@@ -204,6 +206,8 @@ class ConsumerSimulation(ConsumerWorld):
         for watch in self.watches.values():
             if watch.upgrades != self._upgrades.get(watch.group_id, 0):
                 self._note_upgrade(watch)
+            if watch.downgrades != self._downgrades.get(watch.group_id, 0):
+                self._note_downgrade(watch)
         super().check_owners()
 
     @override
@@ -225,6 +229,22 @@ class ConsumerSimulation(ConsumerWorld):
                 member.overlooked = frozenset(
                     each for each in has if watch.lacks(member_id, [each])
                 )
+
+    def _note_downgrade(self, watch: ConsumerWatch) -> None:
+        """Note what is given to others before members give it up: no rebalance follows the downgrade by a static member."""
+        self._downgrades[watch.group_id] = watch.downgrades
+        if watch.classic is None or watch.state is not GroupState.STABLE:
+            return
+        for given in watch.classic.members:
+            for member in self.members_in(watch.group_id):
+                generation = member.view.generation
+                if (
+                    generation.member_id == given.member_id
+                    and generation.generation_id < watch.classic.generation
+                ):
+                    assigned = decode_assignment(given.assignment)
+                    kept = {(each.topic, each.partition) for each in assigned}
+                    member.overlooked |= (member.owned | member.taking) - kept
 
     @override
     def unsettled_group(self, group_id: str) -> tuple[int, str] | None:

@@ -258,7 +258,8 @@ class ConsumerWorld(World[ConsumerMember]):
         The name of a topic that was deleted may be that of another by now. And where a group is upgraded while
         a cooperative member is giving partitions up, or while there is no new assignment yet, the coordinator
         takes the newest assignment for what the member has. So it does for members of any kind where the group had
-        become a classic one just before, and is upgraded again before they have joined again.
+        become a classic one just before, and is upgraded again before they have joined again. Where a static member makes
+        the group a classic one, it is given its target at once, whether or not others have given that up.
         """
         if place in member.overlooked:
             return True

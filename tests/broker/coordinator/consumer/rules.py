@@ -178,6 +178,23 @@ def members_keep_their_protocols_where_a_static_member_downgrades(
     yield c.join("", offers("other"))[0], 23
 
 
+def a_static_member_that_downgrades_is_given_what_others_have_not_given_up(
+    c: Conversation,
+) -> Iterator[tuple[Any, Any]]:
+    yield c.heartbeat("a", names=("cu",), instance_id="i"), (2, {"cu": [0, 1]})
+    yield c.join("k"), (3, "range")
+    yield c.sync("k", 3), ALL
+    yield c.heartbeat("a", 2, names=("ct",), owned={"cu": [0, 1]}, instance_id="i"), (2, {})
+    yield c.beat("k", 3), 27
+    has = subscription(owned=ALL, generation=3)
+    yield c.join("k", offers("range", metadata=has)), (3, "range")
+    yield c.sync("k", 3), [0, 1]
+    # the other two are to be revoked, and the next join would show that they are
+    yield c.join("", instance_id="i"), (4, "range")
+    yield c.sync(c.joined.member_id, 4, instance_id="i"), [2, 3]
+    yield c.beat("k", 3), 22
+
+
 def the_last_consumer_may_become_classic_under_its_own_ids(
     c: Conversation,
 ) -> Iterator[tuple[Any, Any]]:
@@ -320,6 +337,7 @@ RULES: dict[str, Rule] = {
         a_commit_of_no_partition_is_answered_by_the_handler,
         members_keep_their_protocols_after_a_downgrade,
         members_keep_their_protocols_where_a_static_member_downgrades,
+        a_static_member_that_downgrades_is_given_what_others_have_not_given_up,
         the_last_consumer_may_become_classic_under_its_own_ids,
         an_outdated_target_is_left_to_the_rebalance_after_the_downgrade,
         a_member_that_becomes_classic_drops_its_expression,
