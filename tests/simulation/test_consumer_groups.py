@@ -98,6 +98,11 @@ def test_a_commit_by_name_may_be_of_a_topic_that_is_gone() -> None:
     random_consumer_run(251)
 
 
+def test_a_member_that_is_refused_may_leave_all_the_same() -> None:
+    """Its caller stalls until the process is restarted in the other protocol, and its join may have gone through."""
+    random_consumer_run(37_000_800_000_019)
+
+
 def test_successor_of_a_static_member_may_leave_for_good() -> None:
     """The process before it went to come back a moment ago, and its place is rightly gone."""
     random_consumer_run(187_495_268_107)

@@ -107,7 +107,7 @@ class ConsumerMember(MemberProcess):
         """Whether it has given partitions up, in a cooperative rebalance, that the next one is to give to others."""
         self._gone: frozenset[TopicPartition] = frozenset()
         self._joins = True
-        """Whether the heartbeat sent last was to join."""
+        """Whether the heartbeat sent last was to join, but for one that leaves."""
         membership: Callable[[Random], Membership] = (
             partial(ConsumerMembership, config)
             if isinstance(config, ConsumerMemberConfig)
@@ -174,7 +174,8 @@ class ConsumerMember(MemberProcess):
 
     @override
     def _as_sent(self, request: Request[Any], connection: int) -> Request[Any]:
-        if isinstance(request, ConsumerGroupHeartbeatRequest):
+        # one that is refused may leave all the same, for a join whose answer was lost
+        if isinstance(request, ConsumerGroupHeartbeatRequest) and request.member_epoch >= 0:
             self._joins = request.member_epoch == 0
         if not isinstance(request, OffsetCommitRequest):
             return request
