@@ -65,7 +65,7 @@ class _Call:
         """Whether its outcome was handed over: also when it ran into the limit of time, and still runs."""
 
     def is_starved(self, limit_ms: int) -> bool:
-        """Return whether it computes and has had no more of the processor than this, since the last look as before."""
+        """Note its CPU time. Return whether it has computed since the last look, and has some of its limit left."""
         if self.clock is None:
             return False
         before_ms = self.used_ms

@@ -234,7 +234,7 @@ class _Guesser:
 
 
 def _network(address: str) -> str:
-    """Return the network that counts as one client: a single IPv4 address, or an IPv6 /64; "" for what is no address."""
+    """Return the network that counts as one client, an IPv4 address or an IPv6 /64; "" if `address` is not one."""
     try:
         parsed = ipaddress.ip_address(address.partition("%")[0])
     except ValueError:

@@ -235,16 +235,13 @@ class ConsumerSimulation(ConsumerWorld):
         self._downgrades[watch.group_id] = watch.downgrades
         if watch.classic is None or watch.state is not GroupState.STABLE:
             return
-        for given in watch.classic.members:
-            for member in self.members_in(watch.group_id):
-                generation = member.view.generation
-                if (
-                    generation.member_id == given.member_id
-                    and generation.generation_id < watch.classic.generation
-                ):
-                    assigned = decode_assignment(given.assignment)
-                    kept = {(each.topic, each.partition) for each in assigned}
-                    member.overlooked |= (member.owned | member.taking) - kept
+        given = {each.member_id: each.assignment for each in watch.classic.members}
+        for member in self.members_in(watch.group_id):
+            generation = member.view.generation
+            assignment = given.get(generation.member_id)
+            if assignment is not None and generation.generation_id < watch.classic.generation:
+                kept = {(each.topic, each.partition) for each in decode_assignment(assignment)}
+                member.overlooked |= (member.owned | member.taking) - kept
 
     @override
     def unsettled_group(self, group_id: str) -> tuple[int, str] | None:

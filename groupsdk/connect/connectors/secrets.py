@@ -34,7 +34,7 @@ _PARAMETERS: Final = {
 }
 _VARIABLE: Final = re.compile(r"\$\{([^}:]+):(?:([^}:]*):)?([^}]*)\}")
 _WITHIN: Final = re.compile(r"\$\{(?:([^}:]*):)?+(?:([^}:]*):)?([^}]*)\}")
-"""Variables within a text, and what only looks like one: were that skipped, each "${" in it would be tried, in quadratic time."""
+"""Variables in a text, and lookalikes: a search that skipped those would try each "${" within them again, in quadratic time."""
 _SECRET_KEY: Final = re.compile(
     r"(password|passwd|pwd|secret|token|passphrase|credential|(api|access|private|secret)[._-]?key|jaas[._-]?config)s?$",
     re.IGNORECASE,
