@@ -210,6 +210,14 @@ class ConsumerWatch(Observer):
         # one that could not be written counts as well, until the next
         return frozenset({self.classic.generation, -1 if group is None else group.generation_id})
 
+    def takes_commits(self, member_id: str, epoch: int) -> bool:
+        """Return whether the log has a member in this very epoch: of any partition it may commit then."""
+        generations = self.generations
+        if generations is not None:
+            return epoch in generations and member_id in self.classic_ids | self.ids
+        member = self.members.get(member_id)
+        return member is not None and epoch == member.epoch
+
     def was_held(self, member_id: str, place: TopicPartition, epoch: int) -> bool:
         """Return whether a member has had a partition since an epoch, without a break."""
         member = self.members[member_id]

@@ -208,21 +208,18 @@ class OffsetWatch:
         self, member_id: str, epoch: int, taken: Mapping[TopicPartition, int], what: str
     ) -> None:
         group = self._group
-        generations = group.generations
-        if generations is not None:
-            ids = group.classic_ids | group.ids
-            if epoch not in generations or member_id not in ids:
-                self._world.fail(14, f"took {what} of {member_id} in {epoch}; the log has {ids}")
+        if group.takes_commits(member_id, epoch):
             return
         member = group.members.get(member_id)
-        if member is not None:
-            if epoch == member.epoch:
-                return
-            if epoch < member.epoch and all(
-                group.was_held(member_id, place, epoch) for place in taken
-            ):
-                return
-        self._world.fail(14, f"took {what} of {member_id} in {epoch}; the log has {member}")
+        if (
+            group.generations is None
+            and member is not None
+            and epoch < member.epoch
+            and all(group.was_held(member_id, place, epoch) for place in taken)
+        ):
+            return
+        had = member or (group.generations, group.classic_ids | group.ids)
+        self._world.fail(14, f"took {what} of {member_id} in {epoch}; the log has {had}")
 
     def fetched(self, request: OffsetFetchRequest, answer: OffsetFetchResponse) -> None:
         """Check that what is served is what the log has (invariants 13 and 15)."""

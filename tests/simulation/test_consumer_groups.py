@@ -98,6 +98,11 @@ def test_a_commit_by_name_may_be_of_a_topic_that_is_gone() -> None:
     random_consumer_run(251)
 
 
+def test_a_loss_of_power_that_takes_a_generation_opens_the_one_before_to_commits() -> None:
+    """A request from elsewhere in that one is not fenced, so none may be sent for what its member does not own."""
+    random_consumer_run(43_000_000_022_254, extended=True)
+
+
 def test_a_member_that_is_refused_may_leave_all_the_same() -> None:
     """Its caller stalls until the process is restarted in the other protocol, and its join may have gone through."""
     random_consumer_run(37_000_800_000_019)

@@ -351,6 +351,8 @@ def _commit_from_outside(world: ConsumerSimulation, member: ConsumerMember) -> N
         if not places:
             return  # of what it works on, an offset from elsewhere would only make its own go back
     offsets = {random.choice(places): random.randrange(1_000)}
+    if watch.takes_commits(member_id, epoch):
+        return  # a loss of power took the epochs that came after this one
     request = commit_request(group_id, Generation(epoch, member_id, None), None, offsets)
     world.timeline.after(
         0, lambda: world.process.handle(node_id, request, lambda _: None, "outside")
