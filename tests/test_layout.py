@@ -109,13 +109,13 @@ TESTED_ELSEWHERE: dict[str, tuple[str, str]] = {
 # A part that needs more raises its number in a commit that says why.
 BUDGETS: dict[tuple[str, ...], int] = {
     ("groupsdk/*.py", "groupsdk/settings", "groupsdk/assignment/*.py"): 4_665,
-    ("groupsdk/wire",): 10_640,
+    ("groupsdk/wire",): 10_700,
     ("groupsdk/member",): 5_550,
     ("groupsdk/drivers",): 5_600,
     ("groupsdk/consumer",): 5_980,
     ("groupsdk/connect",): 10_715,
     ("assignors", "groupsdk/assignment/check"): 8_755,
-    ("groupsdk/broker",): 28_920,
+    ("groupsdk/broker",): 29_020,
     # objectives, standstills and the groups' state at the end of the log; a lakehouse, by both engines, with the log itself
     ("groupsdk/history",): 18_470,
     (
@@ -129,7 +129,7 @@ BUDGETS: dict[tuple[str, ...], int] = {
     ("groupsdk/election",): 440,
     ("groupsdk/shards",): 5_210,
     ("groupsdk/verdict",): 2_630,
-    ("tests",): 153_950,
+    ("tests",): 154_350,
 }
 MAX_MODULES = 596
 LONG_MODULE = 800

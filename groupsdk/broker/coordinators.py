@@ -4,6 +4,7 @@ import logging
 import os
 from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import lru_cache, partial
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
 
@@ -28,7 +29,7 @@ from groupsdk.wire.coordinator_records.partitioner import partition_for
 from groupsdk.wire.records.batch import BatchHeader, batches
 from groupsdk.wire.records.control import read_marker
 from groupsdk.wire.records.pairs import Pair, read_pairs
-from groupsdk.wire.records.record import read_records
+from groupsdk.wire.records.record import EncodedPairs, read_records
 
 
 if TYPE_CHECKING:
@@ -64,7 +65,12 @@ class PartitionCoordinatorLog:
         if len(records) == 1:
             pairs = records[0].encoded()
         else:
-            pairs = [pair for record in records for pair in record.encoded()]
+            first, *others = [record.encoded() for record in records]
+            rest = list(chain.from_iterable(others))
+            if isinstance(first, EncodedPairs):
+                pairs = first.followed_by(rest)
+            else:
+                pairs = [*first, *rest]
         cluster, (name, partition) = self._cluster, self._place
         topic = cluster.catalogue.topics[name]
         log = cluster.logs.open.get(self._place) or cluster.logs.get(topic, partition)
@@ -80,14 +86,15 @@ class PartitionCoordinatorLog:
             yield from _entries(data, header, position, offset)
 
     def load(self) -> Iterator[Replayed | Marker | list[Pair]]:
-        """Yield the whole log as `replay` does, but the records of a batch as one list if that is faster."""
+        """Yield the whole log as `replay` does, but the records of a batch in lists if that is faster."""
         for data, header, position, offset in self._batches():
+            read = 0
             if not header.attributes and header.base_offset >= offset:
-                pairs = read_pairs(data, header, position)
-                if pairs is not None:
+                for pairs in read_pairs(data, header, position):
+                    read += len(pairs)
                     yield pairs
-                    continue
-            yield from _entries(data, header, position, offset)
+            if not read or read < header.records_count:
+                yield from islice(_entries(data, header, position, offset), read, None)
 
     def _batches(self) -> Iterator[tuple[bytes, BatchHeader, int, int]]:
         """Yield each batch as its bytes and position, with the offset from which its records apply."""

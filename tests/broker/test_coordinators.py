@@ -149,6 +149,18 @@ def test_records_and_markers_are_replayed_as_they_were_written() -> None:
     ]
 
 
+def test_records_of_other_forms_within_a_long_batch_are_loaded_in_order() -> None:
+    rig = ClusterRig()
+    rig.cluster.internal_topic("__consumer_offsets")
+    log = PartitionCoordinatorLog(rig.cluster, "__consumer_offsets", 0)
+    records = [LogRecord(b"%d" % n, b"v" * (9_000 if n == 700 else 1)) for n in range(1_000)]
+    log.append(records, None, 1_000)
+    pairs: list[Any] = []
+    for each in log.load():
+        pairs += each if isinstance(each, list) else [each.record]  # type: ignore[union-attr]
+    assert pairs == records
+
+
 def test_loading_begins_where_the_log_does() -> None:
     rig = ClusterRig()
     rig.cluster.internal_topic("__consumer_offsets")

@@ -206,7 +206,7 @@ def read_offset(key: bytes, value: bytes) -> StoredOffset | None:
 
 def read_offset_key(key: bytes) -> tuple[str, str, int] | None:
     """Decode an `OffsetCommitKey` into group, topic and partition. Return None if `key` is anything else."""
-    names = _named(key[: -KEY_PARTITION.size])
+    names = offset_names(key[: -KEY_PARTITION.size])
     if names is None:
         return None
     (partition,) = _unpack_partition(key, len(key) - KEY_PARTITION.size)
@@ -214,8 +214,8 @@ def read_offset_key(key: bytes) -> tuple[str, str, int] | None:
 
 
 @lru_cache(maxsize=4096)
-def _named(prefix: bytes) -> tuple[str, str] | None:
-    """Read group and topic, which many records have in common; None: this is no key of an offset."""
+def offset_names(prefix: bytes) -> tuple[str, str] | None:
+    """Read group and topic from an offset's key without its partition; None: it is the key of another record."""
     try:
         record_type, size = _KEY_TYPE_AND_LENGTH.unpack_from(prefix)
         start = _KEY_TYPE_AND_LENGTH.size + size

@@ -1,7 +1,7 @@
 """Read and write the records of a batch (Kafka: DefaultRecord, MemoryRecordsBuilder)."""
 
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from itertools import chain, repeat
 from typing import Final, NamedTuple
@@ -194,9 +194,10 @@ def build_pairs(
         EncodeError: a number does not fit its field.
     """
     count = len(pairs)
-    body = _alike(pairs, count) if count >= _SOME else None
-    if body is None:
-        body = _one_by_one(pairs)
+    if isinstance(pairs, EncodedPairs):
+        body = pairs.body
+    else:
+        body = (_alike(pairs, count) if count >= _SOME else None) or _one_by_one(pairs)
     if compression:
         body = codecs.compress(compression, body)
     # what the checksum covers of the header, and the numbers before it
@@ -216,10 +217,38 @@ def build_pairs(
         ) from error
 
 
-def _one_by_one(pairs: Sequence[tuple[bytes | None, bytes | None]]) -> bytes:
+class EncodedPairs(list[tuple[bytes, bytes | None]]):
+    """Records of one batch that are encoded as they are added, so that `build_pairs` need not encode them at once."""
+
+    __slots__ = ("_parts",)
+
+    def __init__(
+        self, pairs: Iterable[tuple[bytes, bytes | None]] = (), parts: Iterable[bytes] = ()
+    ) -> None:
+        super().__init__(pairs)
+        self._parts = list(parts)
+
+    def add(self, pairs: Sequence[tuple[bytes, bytes | None]]) -> None:
+        """Add records, and encode them."""
+        self._parts.append(_one_by_one(pairs, len(self)))
+        self += pairs
+
+    def followed_by(self, pairs: Sequence[tuple[bytes, bytes | None]]) -> "EncodedPairs":
+        """Return these records with others behind them."""
+        made = EncodedPairs(self, self._parts)
+        made.add(pairs)
+        return made
+
+    @property
+    def body(self) -> bytes:
+        """The records as they are in the batch."""
+        return b"".join(self._parts)
+
+
+def _one_by_one(pairs: Sequence[tuple[bytes | None, bytes | None]], first: int = 0) -> bytes:
     small, top = SMALL, SMALL_COUNT
     out: list[bytes] = []
-    for count, (key, value) in enumerate(pairs):
+    for count, (key, value) in enumerate(pairs, first):
         # an attributes byte of 0 and a time delta of 0
         body = b"\0\0" + (small[count] if count < top else zigzag(count))
         if key is None:

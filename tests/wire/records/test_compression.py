@@ -155,3 +155,8 @@ def test_other_compressions_are_refused(codec: int) -> None:
         decompress(codec, b"")
     with pytest.raises(ValueError, match=f"{codec} is not a valid Compression"):
         compress(codec, b"")
+
+
+def test_gzip_is_at_the_level_of_kafkas_brokers() -> None:
+    # the header says 2 for the slowest level, which Python's gzip would use
+    assert compress(Compression.GZIP, b"v" * 100)[8] == 0

@@ -16,6 +16,7 @@ from groupsdk.wire.records.batch import (
 )
 from groupsdk.wire.records.compression import compress
 from groupsdk.wire.records.record import (
+    EncodedPairs,
     Record,
     build_batch,
     build_empty,
@@ -126,6 +127,23 @@ def test_many_pairs_are_written_as_records_are() -> None:
     pairs = [(b"k", b"v")] * 3000
 
     assert build_pairs(pairs, 1)[1] == build_batch([Record(n, 1, b"k", b"v") for n in range(3000)])
+
+
+@given(st.lists(st.integers(0, 900), max_size=4), st.integers(0, 4))
+def test_pairs_encoded_as_they_are_added_are_written_as_others(
+    sizes: list[int], codec: int
+) -> None:
+    encoded = EncodedPairs()
+    for size in sizes[1:]:
+        encoded.add([(b"k", None if n % 3 else b"v" * n) for n in range(size)])
+    more = [(b"k", b"v")] * sum(sizes[:1])
+    whole = encoded.followed_by(more)
+
+    assert whole == [*encoded, *more]
+    for each in (encoded, whole):
+        assert build_pairs(each, 1, compression=codec) == build_pairs(
+            list(each), 1, compression=codec
+        )
 
 
 def test_the_time_of_the_log_is_that_of_all_records() -> None:

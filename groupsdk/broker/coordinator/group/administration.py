@@ -12,10 +12,10 @@ from groupsdk.broker.coordinator.classic.member import metadata_of
 from groupsdk.broker.coordinator.classic.registry import GroupRegistry
 from groupsdk.broker.coordinator.consumer.coordinator import ConsumerGroupCoordinator
 from groupsdk.broker.coordinator.consumer.group import ConsumerGroup
-from groupsdk.broker.coordinator.group.records import EncodedTombstones, OffsetTombstone
+from groupsdk.broker.coordinator.group.records import OffsetTombstone
 from groupsdk.broker.coordinator.group_status import GroupState
 from groupsdk.broker.coordinator.offsets.offset_metadata_manager import OffsetStore
-from groupsdk.broker.coordinator.runtime.contract import RequestContext
+from groupsdk.broker.coordinator.runtime.contract import EncodedRecords, RequestContext
 from groupsdk.broker.coordinator.runtime.result_builder import ResultBuilder
 from groupsdk.error_code import ErrorCode
 from groupsdk.wire.messages import group_admin as messages
@@ -25,6 +25,7 @@ from groupsdk.wire.messages.groups import (
     DescribeGroupsRequest,
     DescribeGroupsResponse,
 )
+from groupsdk.wire.records.record import EncodedPairs
 
 
 logger = logging.getLogger(__name__)
@@ -34,6 +35,10 @@ GROUP_TYPE: Final = "classic"
 
 _NOT_FOUND_IS_AN_ERROR_FROM = 6
 _OFFSETS_IN_A_STEP: Final = 256
+Places = tuple[tuple[str, int], ...]
+Removals = tuple[Places, EncodedRecords]
+"""The partitions of a group's offsets, and their removals."""
+_NO_REMOVALS: Final[Removals] = ((), EncodedRecords([], EncodedPairs()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,24 +119,26 @@ class Administration:
             ),
         )
 
-    def removals(self, group_id: str) -> Generator[None, None, EncodedTombstones]:
+    def removals(self, group_id: str) -> Generator[None, None, Removals]:
         """Encode the removals of a group's offsets in steps, for `delete`."""
-        made = EncodedTombstones([], [])
+        made = EncodedRecords([], EncodedPairs())
+        places: Places = ()
         if self.offsets.count(group_id) > _OFFSETS_IN_A_STEP:
-            for number, place in enumerate(tuple(self.offsets.partitions(group_id)), 1):
-                tombstone = OffsetTombstone(group_id, *place)
-                made.tombstones.append(tombstone)
-                made.pairs.extend(tombstone.encoded())
-                if not number % _OFFSETS_IN_A_STEP:
-                    yield
-        return made
+            places = tuple(self.offsets.partitions(group_id))
+            for start in range(0, len(places), _OFFSETS_IN_A_STEP):
+                yield
+                some = places[start : start + _OFFSETS_IN_A_STEP]
+                gone = [OffsetTombstone(group_id, *place) for place in some]
+                made.records.extend(gone)
+                made.pairs.add([pair for each in gone for pair in each.encoded()])
+        return places, made
 
     def delete(
         self,
         request: messages.DeleteGroupsRequest,
         context: RequestContext,
         now_ms: int,
-        removals: Mapping[str, EncodedTombstones] = MappingProxyType({}),
+        removals: Mapping[str, Removals] = MappingProxyType({}),
     ) -> ResultBuilder:
         """Handle DeleteGroups: delete groups without members, with all their offsets.
 
@@ -149,12 +156,12 @@ class Administration:
             )
             results.append(messages.DeletableGroupResult(group_id, error))
             if error is ErrorCode.NONE:
-                gone = [OffsetTombstone(group_id, *e) for e in self.offsets.partitions(group_id)]
-                encoded = removals.get(group_id)
-                if encoded is not None and encoded.tombstones and encoded.tombstones == gone:
-                    builder.write(encoded)
+                places = tuple(self.offsets.partitions(group_id))
+                before, encoded = removals.get(group_id, _NO_REMOVALS)
+                if before == places:
+                    builder.write_all([encoded] if places else ())
                 else:
-                    builder.write_all(gone)
+                    builder.write_all(OffsetTombstone(group_id, *place) for place in places)
                 if consumer_group is None:
                     builder.write(group_tombstone(group_id))
                 else:

@@ -32,6 +32,7 @@ from groupsdk.wire.coordinator_records.offset_commit import (
     LegacyOffsetCommitValue,
     OffsetCommitKey,
     OffsetCommitValue,
+    offset_names,
     read_offset,
     read_plain_offset,
     write_offset_key,
@@ -125,17 +126,6 @@ class OffsetTombstone(NamedTuple):
         return ((write_offset_key(self.group_id, self.topic, self.partition), None),)
 
 
-class EncodedTombstones(NamedTuple):
-    """The removals of very many offsets, which were encoded before."""
-
-    tombstones: list[OffsetTombstone]
-    pairs: list[Pair]
-
-    def encoded(self) -> list[Pair]:
-        """Return the keys and values in the format of the log."""
-        return self.pairs
-
-
 class RecordDecoder:
     """Decodes records of `__consumer_offsets` (Kafka: GroupCoordinatorRecordSerde).
 
@@ -159,16 +149,17 @@ class RecordDecoder:
         partition_of = KEY_PARTITION.unpack_from
         for key, value in records:
             if value is not None and len(value) in PLAIN_SIZES:
-                column = columns.get(key[:-4])
-                if column is not None:
-                    plain = read_plain_offset(value)
-                    if plain is not None:
-                        offset, epoch, committed_ms, topic_id = plain
-                        column[partition_of(key, len(key) - 4)[0]] = new(
-                            CommittedOffset,
-                            (offset, epoch, "", committed_ms, NO_TIMESTAMP, topic_id),
-                        )
-                        continue
+                place, plain = key[:-4], read_plain_offset(value)
+                column = columns.get(place)
+                if plain is not None and column is None and (names := offset_names(place)):
+                    column = columns[place] = {}
+                    commits[place] = new(OffsetCommitRecords, (*names, column))
+                if plain is not None and column is not None:
+                    offset, epoch, committed_ms, topic_id = plain
+                    column[partition_of(key, len(key) - 4)[0]] = new(
+                        CommittedOffset, (offset, epoch, "", committed_ms, NO_TIMESTAMP, topic_id)
+                    )
+                    continue
             try:
                 record = self._decode(key, value)
             except DecodeError:

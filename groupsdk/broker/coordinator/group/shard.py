@@ -34,7 +34,6 @@ from groupsdk.broker.coordinator.counters import CoordinatorCounters
 from groupsdk.broker.coordinator.group.administration import Administration, delete_error
 from groupsdk.broker.coordinator.group.records import (
     CommittedOffset,
-    EncodedTombstones,
     OffsetCommitRecords,
     OffsetTombstone,
     RecordDecoder,
@@ -91,6 +90,7 @@ from groupsdk.wire.messages.groups import (
 from groupsdk.wire.messages.offsets import OffsetCommitRequest, OffsetFetchRequest
 from groupsdk.wire.messages.transactions import TxnOffsetCommitRequest
 from groupsdk.wire.records.pairs import Pair
+from groupsdk.wire.records.record import EncodedPairs
 from groupsdk.wire.schema import Request, Response
 
 
@@ -338,15 +338,15 @@ class GroupCoordinatorShard:
     def _encode(
         self, result: Result, builder: ResultBuilder | None, group_id: str, before: Any
     ) -> Generator[None, None, Result | None]:
-        made = EncodedRecords([], [])
+        made = EncodedRecords([], EncodedPairs())
         try:
             for record in result.records:
                 yield
                 made.records.append(record)
                 pair = yield from cast("GroupRecord", record).encoded_in_steps()
-                made.pairs.append(pair)
+                made.pairs.add((pair,))
         except EncodeError:
-            made = EncodedRecords([], [])
+            made = EncodedRecords([], EncodedPairs())
         yield  # to append and replay them takes as long
         if self._state_of(group_id) != before:
             return None
@@ -457,13 +457,9 @@ class GroupCoordinatorShard:
                 self._registry.replay_offset(group_id)
             self._offsets.replay(record, producer)
         elif type(record) is EncodedRecords:
-            for each in record.records:
-                self.replay(each, producer)
+            self._replay_all(record.records, producer)
         elif isinstance(record, OffsetTombstone):
             self._offsets.replay_tombstone(record)
-        elif type(record) is EncodedTombstones:
-            for removal in record.tombstones:
-                self._offsets.replay_tombstone(removal)
         elif not isinstance(record, GroupRecord):
             raise TypeError(f"{type(record).__name__} is not a record of __consumer_offsets")
         elif isinstance(record, CoordinatorRecord) and isinstance(record.key, GroupMetadataKey):
@@ -471,6 +467,14 @@ class GroupCoordinatorShard:
             self._registry.replay(record.key.group, record.value)
         else:
             self._consumer_registry.replay(record)
+
+    def _replay_all(self, records: Sequence[Any], producer: ProducerStamp | None) -> None:
+        is_commit = bool(records) and type(records[0]) is OffsetCommitRecords
+        replay = self._offsets.replay if is_commit else self.replay
+        for record in records[:1]:
+            self.replay(record, producer)  # the first of a commit may create its group
+        for record in records[1:]:
+            replay(record, producer)
 
     def replay_marker(self, producer: ProducerStamp, *, committed: bool) -> None:
         """Apply a commit or abort marker read from, or just appended to, this partition."""

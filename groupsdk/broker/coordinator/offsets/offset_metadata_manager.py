@@ -46,6 +46,7 @@ from groupsdk.wire.messages.transactions import (
     TxnOffsetCommitResponsePartition,
     TxnOffsetCommitResponseTopic,
 )
+from groupsdk.wire.records.record import EncodedPairs
 from groupsdk.wire.schema import NO_UUID
 from groupsdk.wire.twin import maker
 
@@ -84,6 +85,7 @@ class PendingOffset(NamedTuple):
 
 V = TypeVar("V")
 Topics = dict[str, dict[int, V]]
+_NO_GROUPS: Final[Mapping[str, Topics[PendingOffset]]] = {}
 
 
 class OffsetStore:
@@ -208,21 +210,28 @@ class OffsetStore:
             self._close(group_id, producer_id)
             if not committed:
                 continue
+            is_open = group_id in self._open
             for topic, partitions in topics.items():
-                for partition, (number, offset) in partitions.items():
-                    if offset is not None:
-                        stored = self._by_group.setdefault(group_id, {}).setdefault(topic, {})
-                        stored[partition] = offset
-                        self._supersede(group_id, topic, (partition,), number)
+                kept = {index: each[1] for index, each in partitions.items() if each[1] is not None}
+                if kept:
+                    self._by_group.setdefault(group_id, {}).setdefault(topic, {}).update(kept)
+                for partition in kept if is_open else ():
+                    self._supersede(group_id, topic, (partition,), partitions[partition].number)
 
     def _hold(self, record: OffsetCommitRecords, producer_id: int) -> None:
         group_id, topic, offsets = record
-        topics = self._pending.setdefault(producer_id, {}).setdefault(group_id, {})
-        partitions = topics.setdefault(topic, {})
+        topics = self._pending.get(producer_id, _NO_GROUPS).get(group_id)
+        if topics is None:
+            topics = self._pending.setdefault(producer_id, {}).setdefault(group_id, {})
+            self._open.setdefault(group_id, set()).add(producer_id)
+        partitions = topics.get(topic)
+        if partitions is None:
+            partitions = topics[topic] = {}
+        new, kind, number = tuple.__new__, PendingOffset, self._pending_count
         for index, offset in offsets.items():
-            self._pending_count += 1
-            partitions[index] = PendingOffset(self._pending_count, offset)
-        self._open.setdefault(group_id, set()).add(producer_id)
+            number += 1
+            partitions[index] = new(kind, (number, offset))
+        self._pending_count = number
 
     def _supersede(self, group_id: str, topic: str, indexes: Iterable[int], before: int) -> None:
         """Record that partitions were committed later than the pending offsets numbered below `before`."""
@@ -379,7 +388,7 @@ class OffsetMetadataManager:
             has_ids = self._transactions_have_ids()
         elif request.retention_time_ms != _NO_EXPIRY:
             expire_ms = _later(now_ms, request.retention_time_ms)
-        made = EncodedRecords([], [])
+        made = EncodedRecords([], EncodedPairs())
         answers: list[Any] = []
         prepared: Prepared | None = (made, answers)
         try:
@@ -414,9 +423,8 @@ class OffsetMetadataManager:
             for topic in topics
             if topic.partitions
         ]
-        for record in records:
-            made.records.append(record)
-            made.pairs.extend(record.encoded())
+        made.records.extend(records)
+        made.pairs.add([pair for record in records for pair in record.encoded()])
         if isinstance(request, TxnOffsetCommitRequest):
             return transaction_answer(answers).topics
         return commit_answer(answers).topics

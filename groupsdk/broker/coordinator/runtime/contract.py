@@ -23,6 +23,7 @@ from groupsdk.wire.coordinator_records.declaration import (
     write_in_steps,
 )
 from groupsdk.wire.records.pairs import Pair
+from groupsdk.wire.records.record import EncodedPairs
 from groupsdk.wire.schema import Request, Response
 
 
@@ -65,7 +66,7 @@ class EncodedRecords(NamedTuple):
     """The records of a large request, which were encoded before."""
 
     records: list[Any]
-    pairs: list[Pair]
+    pairs: EncodedPairs
 
     def encoded(self) -> Sequence[Pair]:
         return self.pairs

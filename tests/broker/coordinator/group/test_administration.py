@@ -141,7 +141,7 @@ class TestDelete:
         context = RequestContext(7_000, 2)
         driver.versions[context.token] = context.api_version
         steps = driver.shard.handle_in_steps(DeleteGroupsRequest((GROUP,)), context, driver.now_ms)
-        for _ in range(2_000 // 256):
+        for _ in range(-(-2_000 // 256)):
             next(steps)
         assert len(driver.records) == written
         if is_committed_meanwhile:

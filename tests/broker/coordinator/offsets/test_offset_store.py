@@ -1,4 +1,8 @@
+from itertools import count
+from typing import Any
 from uuid import UUID
+
+from hypothesis import given, strategies as st
 
 from groupsdk.broker.coordinator.consumer.topics import TopicInfo
 from groupsdk.broker.coordinator.group.records import (
@@ -86,6 +90,44 @@ def test_the_later_record_wins_whichever_transaction_ends_first() -> None:
         store.replay_marker(second, committed=True)
 
         assert store.get("g", "t", 0) == at(80), f"{first} ends first"
+
+
+places = st.tuples(st.sampled_from("ab"), st.integers(0, 1))
+events = st.one_of(
+    st.tuples(st.just("put"), places, st.none() | st.integers(1, 2)),
+    st.tuples(st.just("remove"), places),
+    st.tuples(st.just("end"), st.integers(1, 2), st.booleans()),
+)
+
+
+@given(st.lists(events, max_size=30))
+def test_of_all_committed_records_the_last_one_in_the_log_counts(happened: list[Any]) -> None:
+    store, numbers = OffsetStore(), count()
+    committed: dict[Any, int] = {}
+    pending: dict[tuple[Any, int], int] = {}
+    for kind, what, *rest in happened:
+        if kind == "put":
+            number, (producer,) = next(numbers), rest
+            put(store, what[0], what[1], number, producer_id=producer)
+            if producer is None:
+                committed[what] = number
+            else:
+                pending[what, producer] = number
+        elif kind == "remove":
+            remove(store, *what)
+            committed.pop(what, None)
+            pending = {each: number for each, number in pending.items() if each[0] != what}
+        else:
+            store.replay_marker(what, committed=rest[0])
+            for place, number in [(p, n) for (p, w), n in pending.items() if w == what]:
+                del pending[place, what]
+                if rest[0]:
+                    committed[place] = max(number, committed.get(place, number))
+
+    assert {place: store.get("g", *place) for place in store.partitions("g")} == {
+        place: at(committed[place]) if place in committed else None
+        for place in {*committed, *(each for each, _ in pending)}
+    }
 
 
 def test_a_tombstone_takes_pending_values_of_all_producers() -> None:
