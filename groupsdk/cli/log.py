@@ -308,9 +308,14 @@ async def _partitions(
     client: "ClusterClient", topic: str, only: tuple[int, ...]
 ) -> list[TopicPartition]:
     described = (await client.metadata([topic])).topics.get(topic)
-    if described is None or described.error_code:
-        code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if described is None else described.error_code
-        raise BrokerError(code, f"topic {topic}")
+    if described is None or described.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+        first = "transaction" if topic == TRANSACTIONS_TOPIC else "group"
+        raise BrokerError(
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+            f"topic {topic} (Kafka creates it with the first {first})",
+        )
+    if described.error_code:
+        raise BrokerError(described.error_code, f"topic {topic}")
     numbers = sorted(described.partitions)
     return [TopicPartition(topic, each) for each in numbers if not only or each in only]
 

@@ -235,5 +235,5 @@ class AsyncShardWorker(ShardInterface, AsyncAbstractCoordinator, AsyncShardCallb
             await awaited(step.run())
         except BaseException as raised:  # noqa: BLE001  # the next poll raises it
             error = raised
-        self._groupsdk_shards.ended(step.call.call_id, error)
+        self._groupsdk_shards.ended(step.call, error)
         self._groupsdk_handle.wakeup()

@@ -157,7 +157,7 @@ class ShardMembership:
         )
         self.leader = Leader(config, lambda: callbacks.shards(), store, now_s)
         self._woken = False
-        self._ended: deque[tuple[int, BaseException | None]] = deque()
+        self._ended: deque[tuple[CallBeside, BaseException | None]] = deque()
         self._errors: deque[BaseException] = deque()
         self._loads: dict[str, SmoothedLoad] = {}
         self._progress = Progress(unbroken=False)
@@ -195,9 +195,9 @@ class ShardMembership:
             return None
         return lease
 
-    def ended(self, call_id: int, error: BaseException | None) -> None:
+    def ended(self, call: CallBeside, error: BaseException | None) -> None:
         """Take note that a callback beside poll has ended; the driver then wakes the one that polls."""
-        self._ended.append((call_id, error))
+        self._ended.append((call, error))
 
     def wake(self) -> None:
         """Have a waiting poll return; the driver then wakes it."""
@@ -522,11 +522,11 @@ class ShardMembership:
             told = isinstance(action, TellGained | TellLost) or told
             yield from self._carry_out(action)
 
-    def _note_end(self, call_id: int, error: BaseException | None) -> None:
+    def _note_end(self, call: CallBeside, error: BaseException | None) -> None:
         if error is not None:
-            self._log(logging.WARNING, "a callback raised %s", type(error).__name__)
+            self._log(logging.WARNING, "%s raised %s", call.callback.value, type(error).__name__)
             self._errors.append(error)
-        self.owner.finished(call_id, self._now_ms(), raised=error is not None)
+        self.owner.finished(call.call_id, self._now_ms(), raised=error is not None)
 
     def _carry_out(
         self, action: TellGained | TellLost | CallBeside | Rejoin | Leave

@@ -247,7 +247,7 @@ class ShardWorker(ShardInterface, AbstractCoordinator, ShardCallbacks):
         try:
             threading.Thread(target=run, name=name, daemon=True).start()
         except RuntimeError as error:  # the machine has no room for a thread
-            self._groupsdk_shards.ended(step.call.call_id, error)
+            self._groupsdk_shards.ended(step.call, error)
 
 
 class _Besides:
@@ -265,5 +265,5 @@ class _Besides:
             refuse_unrun(self._step.run())
         except BaseException as raised:  # noqa: BLE001  # the next poll raises it
             error = raised
-        self._part.ended(self._step.call.call_id, error)
+        self._part.ended(self._step.call, error)
         self._wakeup()

@@ -271,6 +271,22 @@ def test_shard_that_nobody_can_own_is_warned_of_once_and_owned_when_somebody_can
     eventually(lambda: two.names == ["heavy"], lambda: tell(one, two))
 
 
+def test_the_log_names_a_callback_that_raises(
+    start: Start, caplog: pytest.LogCaptureFixture
+) -> None:
+    recorder = Recorder()
+
+    def refuse(_: object) -> None:
+        del recorder.hooks["released"]
+        raise LookupError("not now")
+
+    recorder.hooks["released"] = refuse
+    one = start(recorder)
+    await_shared(one)
+    await_shared(one, start())
+    assert "on_shards_released raised LookupError" in caplog.text
+
+
 def test_epochs_rise_though_the_clock_of_the_next_leader_is_back(start: Start) -> None:
     one = start(epoch_topic="epochs")
     await_shared(one)

@@ -334,7 +334,7 @@ class ShardMember(MemberProcess):
             if not raises:
                 self.code.released(asked)
             outcome = _outcome(step.run, raises=raises)
-            self.part.ended(call.call_id, outcome.error)
+            self.part.ended(call, outcome.error)
             self._later(random.choice((0, 50)), self._poll)
 
         self._later(duration_ms, end)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Container, Mapping, Sequence
 from datetime import datetime, timedelta
+from decimal import Decimal
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
@@ -394,7 +395,7 @@ def _overview_rows(data: ReportData, anchors: Mapping[str, str]) -> list[tuple[A
         (
             _link(line.group_id, anchors.get(line.group_id)),
             *(line.protocol, line.generations),
-            f"{line.generations / line.hours:.1f}" if line.hours >= 0.01 else "",
+            Decimal(f"{line.generations / line.hours:.1f}") if line.hours >= 0.01 else "",
             *(line.moves, line.storms, line.top_cause, line.stalled_ms / 1000),
         )
         for line in data.overview
@@ -456,7 +457,7 @@ def _link(text: str, anchor: str | None) -> Any:
 
 
 def _cell(value: Any) -> Markup:
-    if isinstance(value, int) and not isinstance(value, bool):
+    if isinstance(value, int | Decimal) and not isinstance(value, bool):
         return Markup(f'<td class="n">{value:,}</td>')
     if isinstance(value, float):
         return Markup(f'<td class="n">{value:,.3f}</td>')

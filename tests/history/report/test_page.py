@@ -131,6 +131,12 @@ def test_the_first_picture_is_told_for_what_it_shows() -> None:
     assert "(1 row)" in page
 
 
+def test_rebalances_an_hour_stand_among_the_numbers() -> None:
+    data = small_report()
+    line = data.overview[0]._replace(generations=1_234, hours=1)
+    assert '<td class="n">1,234.0</td>' in render(replace(data, overview=[line]))
+
+
 def what_if(assignor: str, moves: int, problems: int = 0) -> WhatIf:
     """Make a row."""
     return WhatIf(assignor, 5, moves, moves, 0.5, 1, problems, 1)
