@@ -19,6 +19,8 @@ logger = logging.getLogger(__name__)
 
 _QUICK_SIZE: Final = 4_000
 """Kafka's assignors finish within 25 ms for up to this many members, subscriptions and partitions in total."""
+_TOPIC_COSTS: Final = 4
+"""The weight of a topic, besides its partitions: it takes as long as so many of them."""
 _KNOWN: Final = frozenset(BUILT_IN.values())
 
 Target = Mapping[str, Partitions]
@@ -62,8 +64,9 @@ def is_quick(assignor: ServerAssignor, spec: GroupSpec) -> bool:
     """Return whether an assignor can run on the broker's loop: one of Kafka's own, on a group that is not huge."""
     if type(assignor) not in _KNOWN:
         return False
-    subscriptions = sum(1 + len(member.subscribed) for member in spec.members.values())
-    return subscriptions + sum(topic.partitions for topic in spec.topics.values()) <= _QUICK_SIZE
+    size = _TOPIC_COSTS * len(spec.topics)
+    size += sum(1 + len(member.subscribed) for member in spec.members.values())
+    return size + sum(topic.partitions for topic in spec.topics.values()) <= _QUICK_SIZE
 
 
 class AssignmentJobs:

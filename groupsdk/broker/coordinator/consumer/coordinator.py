@@ -20,7 +20,7 @@ from groupsdk.broker.coordinator.consumer.group import ConsumerGroup
 from groupsdk.broker.coordinator.consumer.group_updater import GroupUpdater, MemberRemoval
 from groupsdk.broker.coordinator.consumer.heartbeat import ConsumerHeartbeats
 from groupsdk.broker.coordinator.consumer.member import ConsumerGroupMember, MemberState, together
-from groupsdk.broker.coordinator.consumer.records import group_tombstones
+from groupsdk.broker.coordinator.consumer.records import group_tombstones, member_tombstones
 from groupsdk.broker.coordinator.consumer.registry import (
     ConsumerGroupRegistry,
     Draft,
@@ -111,21 +111,25 @@ class ConsumerGroupCoordinator:
             yield
             yield from self._topics.prepare(wanted)
 
-    def unprepared(self, group_id: str, member_id: str) -> frozenset[str]:
+    def unprepared(self, group_id: str, member_id: str, epoch: int = 0) -> frozenset[str]:
         """Return the names that a member's heartbeat is to look up before, which may be after each change of any topic."""
         group = self.registry.groups.get(group_id)
         if group is None:
             return frozenset()
         names = frozenset[str]()
-        if self._updater.needs_refresh(group):
+        if epoch < 0:
+            names = _topics_without(group, member_id)
+        elif self._updater.needs_refresh(group):
             names = group.subscribed_topics()
         elif member_id in group.members:
             names = group.topics_of(group.members[member_id])
         return names if self._topics.is_long(names) else frozenset()
 
-    def prepare_heartbeat(self, group_id: str, member_id: str) -> Generator[None, None, None]:
+    def prepare_heartbeat(
+        self, group_id: str, member_id: str, epoch: int
+    ) -> Generator[None, None, None]:
         """Look these names up in steps."""
-        return self._topics.prepare(self.unprepared(group_id, member_id))
+        return self._topics.prepare(self.unprepared(group_id, member_id, epoch))
 
     def prepare_join(self, group_id: str, metadata: bytes) -> Generator[None, None, None]:
         """Do the same for the large subscription of a classic member, where its group is a consumer group."""
@@ -167,15 +171,26 @@ class ConsumerGroupCoordinator:
                     )
 
     def advance(self, builder: ResultBuilder) -> None:
-        """Handle the due timers up to the first that writes records; call it again while `next_ms` is in the past.
+        """Handle the due timers up to the first that writes records or takes long; call it again while `next_ms` is in the past.
 
         The remaining ones stay due, since each may depend on the records of the one before."""
+        others_first = False
         for timer in self.registry.timers.pop_due(builder.now_ms):
-            if builder.records:
+            others_first = others_first or bool(builder.records) or not self._is_prepared(timer)
+            if others_first:
                 self.registry.timers.set(timer, builder.now_ms)
                 continue
             self.registry.taken(timer)
             self._due(timer, builder)
+
+    def _is_prepared(self, timer: GroupTimer) -> bool:
+        """Look up some topics of the members that the group will have left; False if there are more, and others come first."""
+        group = self.registry.groups.get(timer.group_id)
+        if group is None or timer.member_id not in group.members:
+            return True
+        if timer.steps is None:
+            timer.steps = self._topics.prepare(_topics_without(group, timer.member_id))
+        return next(timer.steps, timer) is timer
 
     def _due(self, timer: GroupTimer, builder: ResultBuilder) -> None:
         group = self.registry.groups.get(timer.group_id)
@@ -293,3 +308,11 @@ class ConsumerGroupCoordinator:
     def write_tombstones(self, group: ConsumerGroup, builder: ResultBuilder) -> None:
         """Add the records that delete a group to a builder; the group must have no members."""
         self.registry.write(group_tombstones(group), builder)
+
+
+def _topics_without(group: ConsumerGroup, member_id: str) -> frozenset[str]:
+    """Return the names that the other members subscribe to."""
+    draft = Draft(group)
+    for record in member_tombstones(group.group_id, member_id):
+        draft.write(record)
+    return draft.group.subscribed_topics()

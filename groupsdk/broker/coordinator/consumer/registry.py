@@ -1,6 +1,6 @@
 """The consumer groups of one log partition, their timers, and the draft of one request."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from enum import Enum
 
 from groupsdk.broker.coordinator.consumer.group import ConsumerGroup, GroupRecord
@@ -39,7 +39,7 @@ class TimerKind(Enum):
 class GroupTimer(Deadline):
     """One deadline in a consumer group. It is in no record: sessions restart after loading."""
 
-    __slots__ = ("epoch", "group_id", "kind", "member_id")
+    __slots__ = ("epoch", "group_id", "kind", "member_id", "steps")
 
     def __init__(self, kind: TimerKind, group_id: str, member_id: str) -> None:
         super().__init__()
@@ -48,6 +48,8 @@ class GroupTimer(Deadline):
         self.member_id = member_id
         self.epoch = -1
         """The member's epoch when the timer was set; if it differs on expiry, the timer is stale."""
+        self.steps: Iterator[None] | None = None
+        """What is left to be looked up since it expired."""
 
 
 class ConsumerGroupRegistry:
@@ -112,6 +114,7 @@ class ConsumerGroupRegistry:
         if timer is None:
             timer = self._timers[place] = GroupTimer(kind, group_id, member_id)
         timer.epoch = epoch
+        timer.steps = None
         self.timers.set(timer, at_ms)
 
     def clear(self, kind: TimerKind, group_id: str, member_id: str) -> None:

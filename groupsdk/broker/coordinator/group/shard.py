@@ -204,14 +204,16 @@ class GroupCoordinatorShard:
     def _heartbeat(
         self, request: ConsumerGroupHeartbeatRequest, context: RequestContext, now_ms: int
     ) -> Result:
-        if self._consumer.unprepared(request.group_id, request.member_id):
+        if self._consumer.unprepared(request.group_id, request.member_id, request.member_epoch):
             return UNPREPARED
         return self.handle_prepared(request, context, now_ms)
 
     def prepare_in_steps(self, request: Request[Any]) -> Generator[None, None, None]:
         """Look up the topics that an UNPREPARED heartbeat needs, in steps."""
         assert isinstance(request, ConsumerGroupHeartbeatRequest)
-        return self._consumer.prepare_heartbeat(request.group_id, request.member_id)
+        return self._consumer.prepare_heartbeat(
+            request.group_id, request.member_id, request.member_epoch
+        )
 
     def handle_prepared(
         self, request: Request[Any], context: RequestContext, now_ms: int

@@ -107,6 +107,58 @@ def test_after_a_change_of_any_topic_a_large_member_s_heartbeat_looks_them_up_in
     assert rig.answers.pop(0).error_code == 0  # type: ignore[attr-defined]
 
 
+def test_after_a_change_of_any_topic_large_members_expire_and_leave_in_steps(
+    mocker: MockerFixture,
+) -> None:
+    rig = rig_of(*_NAMES)
+    joined = {
+        each: Large(rig, each, subscribed_topic_names=_NAMES[start:]).finish().member_epoch
+        for start, each in enumerate("abc")
+    }
+    rig.topics.create("other", 1)
+    asked = mocker.spy(Topics, "topic")
+    rig.now_ms += 60_000
+    most = steps = 0
+    while len(rig.shard.consumer_group("g").members) > 1:  # type: ignore[union-attr] # it exists
+        asked.reset_mock()
+        steps += 1
+        rig.do(rig.shard.advance(rig.now_ms))
+        most = max(most, asked.call_count)
+    assert 0 < most <= 256
+    assert steps < 20
+    group = rig.shard.consumer_group("g")
+    assert group is not None
+    assert group.epoch == joined["c"] + 2
+    epoch = Large(rig, "d", subscribed_topic_names=_NAMES).finish().member_epoch
+    rig.topics.create("another", 1)
+    (left,) = group.members.keys() - {"d"}
+    leaves, context = ConsumerGroupHeartbeatRequest("g", left, -1), RequestContext(0, 1)
+    assert rig.shard.handle(leaves, context, rig.now_ms) is UNPREPARED
+    assert len(list(rig.shard.prepare_in_steps(leaves))) > 600 // 256
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delattr(Topics, "topic")
+        rig.do(rig.shard.handle_prepared(leaves, context, rig.now_ms))
+    assert list(group.members) == ["d"]
+    assert group.epoch == epoch + 1
+
+
+def test_a_session_renewed_while_its_topics_are_looked_up_goes_on() -> None:
+    rig = rig_of(*_NAMES)
+    epochs = [
+        Large(rig, each, subscribed_topic_names=_NAMES).finish().member_epoch for each in "ab"
+    ]
+    rig.topics.create("other", 1)
+    rig.now_ms += 60_000
+    rig.do(rig.shard.advance(rig.now_ms))
+    large = Large(rig, "b", epochs[1])
+    finished(rig.shard.prepare_in_steps(large.request))
+    rig.do(rig.shard.handle_prepared(large.request, RequestContext(0, 1), rig.now_ms))
+    rig.settle()
+    group = rig.shard.consumer_group("g")
+    assert group is not None
+    assert group.members.keys() == {"b"}
+
+
 def test_records_of_a_large_member_are_encoded_in_steps_and_replayed_as_they_are_read() -> None:
     rig = rig_of(*_NAMES)
     groups = [ConsumerGroup("g"), ConsumerGroup("g")]

@@ -156,8 +156,13 @@ def test_only_kafkas_own_on_groups_that_are_not_huge_run_at_once() -> None:
     it.heartbeat("m1", 1, topic_partitions=(TopicPartitions(it.rig.topics.id_of("t"), ()),))
     assert not is_quick(UniformAssignor(), it.jobs[0].spec)
     # also few members and partitions, if each member subscribes to many topics: range looks at each pair
-    ids = [UUID(int=number) for number in range(100)]
-    for names, quick in ((ids[:10], True), (ids, False)):
+    ids = [UUID(int=number) for number in range(700)]
+    for names, count, quick in (
+        (ids[:10], 60, True),
+        (ids[:100], 60, False),
+        (ids[:600], 1, True),
+        (ids, 1, False),
+    ):
         members = {
             f"m{number}": MemberSpec(
                 member_id=f"m{number}",
@@ -166,7 +171,7 @@ def test_only_kafkas_own_on_groups_that_are_not_huge_run_at_once() -> None:
                 subscribed=frozenset(names),
                 target={},
             )
-            for number in range(60)
+            for number in range(count)
         }
         topics = {each: TopicInfo(each, str(each), 1) for each in names}
         group = GroupSpec(members=members, topics=topics, is_homogeneous=True)
