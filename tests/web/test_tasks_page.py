@@ -68,6 +68,8 @@ def test_a_cluster_shows_tasks_with_their_standbys_and_moves(browser: Browser) -
                 expect(overview.locator(".why")).to_have_text("1 failed task", timeout=30_000)
                 expect(overview.locator(".mark")).to_have_text("◆")
                 page.get_by_role("link", name="copies").click()
+                expect(page.locator("#badges")).to_contain_text("◆ warning")
+                expect(page.locator("#badges")).to_contain_text("1 failed task")
                 rows = page.locator("#connectors tbody tr.task")
                 expect(rows.nth(1)).to_contain_text(NAME)
                 expect(rows.nth(1).locator(".why")).to_have_text(

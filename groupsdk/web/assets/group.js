@@ -1,6 +1,6 @@
 // One group: findings, facts, lag and states over ten minutes, topics, members, rebalances.
 import { Rows, append, byId, count, duration, element, linePoints, named, number, setText, stateColour, stateWords, svg } from "./elements.js";
-import { MARKS } from "./overview.js";
+import { MARKS, severityOf } from "./overview.js";
 import { Tasks } from "./connect.js";
 
 const WINDOW_MS = 10 * 60 * 1000;
@@ -50,9 +50,11 @@ export class GroupPage {
 
   drawFacts(state) {
     const facts = state.group;
-    const severity = (state.groups.get(this.shown) || {}).severity || "";
+    const row = state.groups.get(this.shown) || {};
+    const severity = severityOf(row) || "";
     const badges = [];
     if (severity) badges.push(element("span", `${MARKS[severity]} ${severity}`, "badge", severity));
+    if (row.failed) badges.push(element("span", count(row.failed, "failed task"), "badge"));
     const now = element("span", null, "badge");
     const dot = element("span", null, "dot", stateColour(facts.get("state")));
     dot.setAttribute("aria-hidden", "true");

@@ -7,6 +7,8 @@ const MINUTE_MS = 60 * 1000;
 const HOUR_MS = 60 * MINUTE_MS;
 const RANKS = { critical: 3, warning: 2, notice: 1, ok: 0 };
 export const MARKS = { critical: "▲", warning: "◆", notice: "●", ok: "✓" };
+// the verdict knows nothing of failed tasks
+export const severityOf = (row) => (row.failed && row.severity === "ok" ? "warning" : row.severity);
 
 const TILES = [
   ["", "all", () => true],
@@ -207,7 +209,7 @@ function fillRow(row, key, state, view, now) {
 }
 
 function fillAbout(row, about) {
-  const severity = about.failed && about.severity === "ok" ? "warning" : about.severity;
+  const severity = severityOf(about);
   row.node.className = severity;
   row.node.classList.toggle("abandoned", about.abandoned);
   setText(row.mark, MARKS[severity] || "");
