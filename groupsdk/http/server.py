@@ -9,6 +9,7 @@ import threading
 from collections import defaultdict
 from collections.abc import Callable, Coroutine
 from typing import Any, ClassVar, Final, Self, cast
+from urllib.parse import unquote
 
 import h11
 import uvicorn
@@ -218,7 +219,7 @@ class HttpServer:
 
         async def ends(scope: Scope, receive: Receive, send: Send) -> None:
             try:
-                await app({**scope, ENDING: ending}, receive, send)
+                await app({**_origin_form(scope), ENDING: ending}, receive, send)
             except ClientDisconnect:
                 logger.info("%s: a client hung up before its request was complete", name)
 
@@ -304,6 +305,22 @@ class HttpServer:
                 running.cancel()
                 with contextlib.suppress(asyncio.CancelledError):
                     await running
+
+
+def _origin_form(scope: Scope) -> Scope:
+    """Return the scope of a request; the host of one like `GET http://host/path` is that of the URL (RFC 9112, 3.2.2)."""
+    scheme, colon, rest = scope.get("raw_path", b"").partition(b"://")
+    if not colon or scheme.lower() not in (b"http", b"https"):
+        return scope
+    host, slash, after = rest.partition(b"/")
+    path = slash + after or b"/"
+    others = [each for each in scope["headers"] if each[0] != b"host"]
+    return {
+        **scope,
+        "path": unquote(path.decode("ascii")),
+        "raw_path": path,
+        "headers": [(b"host", host), *others],
+    }
 
 
 def _loop_error(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:

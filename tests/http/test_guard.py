@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import socket
 
 import pytest
 from starlette.types import Message
@@ -43,6 +44,45 @@ def test_only_the_workers_own_names_are_taken_as_host(ask: Client) -> None:
     assert ask("GET", "/connectors") == (200, [])
     code, said = ask("GET", "/", Host="rebound.example")
     assert "--rest-allowed-hosts" in said["message"]
+
+
+def code_of(ask: Client, head: str) -> int:
+    """The status code of a request that is sent as it stands."""
+    with socket.create_connection(("127.0.0.1", int(ask.url.rpartition(":")[2])), 60) as client:
+        client.sendall(head.replace("\n", "\r\n").encode() + b"\r\n\r\n")
+        return int(client.recv(100).split()[1])
+
+
+def test_a_url_as_target_names_the_host(ask: Client) -> None:
+    for target, host, code in (
+        ("http://127.0.0.1:8083/connectors", "127.0.0.1:8083", 200),
+        ("HTTP://LocalHost/connectors?expand=info", "localhost", 200),
+        ("https://localhost", "localhost", 200),
+        ("http://localhost/connectors/no%2Fsuch", "localhost", 404),
+        # that of the URL counts, whatever Host says
+        ("http://127.0.0.1/connectors", "rebound.example", 200),
+        ("http://rebound.example/connectors", "localhost", 421),
+        ("http://x@localhost/connectors", "localhost", 421),
+        ("http:///connectors", "localhost", 421),
+        ("http://[::1/connectors", "localhost", 421),
+        ("ftp://localhost/connectors", "localhost", 404),
+        ("/connectors/http://localhost", "localhost", 404),
+        ("/connectors", "rebound.example", 421),
+    ):
+        assert code_of(ask, f"GET {target} HTTP/1.1\nHost: {host}") == code, target
+
+
+def test_only_http_1_0_may_leave_out_the_host(ask: Client) -> None:
+    for head, code in (
+        ("GET /connectors HTTP/1.0", 200),
+        ("GET http://localhost/connectors HTTP/1.0", 200),
+        ("GET http://rebound.example/connectors HTTP/1.0", 421),
+        ("GET /connectors HTTP/1.0\nHost: rebound.example", 421),
+        ("GET /connectors HTTP/1.0\nHost:", 421),
+        ("GET /connectors HTTP/1.0\nOrigin: http://rebound.example", 403),
+        ("GET /connectors HTTP/1.1", 400),
+    ):
+        assert code_of(ask, head) == code, head
 
 
 def test_the_announced_host_and_those_of_the_setting_are_taken() -> None:

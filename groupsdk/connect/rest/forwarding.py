@@ -27,7 +27,7 @@ from groupsdk.connect.errors import (
     RequestSignatureError,
     UnknownConnectorError,
 )
-from groupsdk.connect.rest.messages import BadRequestError, Handler, done, parsed, read_body
+from groupsdk.connect.rest.messages import BadRequestError, Handler, done, parsed_beside, read_body
 from groupsdk.connect.rest.session_key import SessionKey
 from groupsdk.connect.store.config_backing_store import MAX_TASKS, Config
 from groupsdk.http.access import error_answer
@@ -199,7 +199,7 @@ class InternalRequests:
     async def put_task_configs(self, request: Request) -> Response:
         """`POST /connectors/NAME/tasks`: set the task configurations that another worker has planned; 204."""
         body = await self._verified(request)
-        configs = _configs(parsed(body))
+        configs = _configs(await parsed_beside(body))
         await self._done(self._worker.put_task_configs(request.path_params["name"], configs))
         return Response(status_code=204)
 

@@ -2,8 +2,10 @@
 
 import asyncio
 import json
+import re
 from collections.abc import Awaitable, Callable, Mapping
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
+from json.scanner import py_make_scanner  # type: ignore[attr-defined] # typeshed has C's alone
 from typing import Any, Final, TypeVar
 
 from starlette.requests import Request
@@ -17,6 +19,11 @@ from groupsdk.wire.connect_protocol import ConnectorTaskId
 
 
 MAX_BODY: Final = 1_000_000
+_LARGE_BODY: Final = 64 * 1024
+"""A longer one is parsed on a thread."""
+_PARSER: Final = ThreadPoolExecutor(1, "groupsdk-json")
+"""One thread, which shares the interpreter with the event loop."""
+_SURROGATE: Final = re.compile(r"\\u[dD][89a-fA-F]")
 _MAX_DEPTH: Final = 100
 """What Python can read just so, it may be unable to write from within more calls."""
 
@@ -43,17 +50,30 @@ def _no_constant(name: str) -> None:
     raise ValueError(f"{name} is not JSON")
 
 
-def parsed(data: bytes, number: Callable[[str], Any] | None = None) -> Any:
+class _YieldingDecoder(json.JSONDecoder):
+    """Decodes in Python, in several times the time: that in C holds the interpreter, and so all threads, to its end."""
+
+    def __init__(self, **hooks: Any) -> None:
+        super().__init__(**hooks)
+        self.scan_once = py_make_scanner(self)
+
+
+def parsed(
+    data: bytes,
+    number: Callable[[str], Any] | None = None,
+    decoder: type[json.JSONDecoder] = json.JSONDecoder,
+) -> Any:
     """Decode JSON; `number` makes a number of what is written, by default an int or a float.
 
     Raises BadRequestError if it is not JSON, is nested too deeply, or contains lone surrogates, which no response could carry.
     """
     try:
         text = data.decode(json.detect_encoding(data))
-        value = json.loads(text, parse_constant=_no_constant, parse_float=number, parse_int=number)
-        if "\\u" in text:
+        hooks = {"parse_constant": _no_constant, "parse_float": number, "parse_int": number}
+        value = json.loads(text, cls=decoder, **hooks)  # type: ignore[arg-type]
+        if _SURROGATE.search(text):
             # halves of characters, as "\ud800", are no text: no answer could carry them
-            json.dumps(value, ensure_ascii=False).encode()
+            "".join(json.JSONEncoder(ensure_ascii=False).iterencode(value)).encode()
     except (ValueError, RecursionError):
         raise BadRequestError("the body is not JSON of Unicode text") from None
     if text.count("[") + text.count("{") > _MAX_DEPTH and _is_deep(value):
@@ -69,6 +89,14 @@ def _is_deep(value: Any) -> bool:
     return bool(level)
 
 
+async def parsed_beside(data: bytes, number: Callable[[str], Any] | None = None) -> Any:
+    """Do the same without holding the event loop: on a thread if there is much."""
+    if len(data) <= _LARGE_BODY:
+        return parsed(data, number)
+    loop = asyncio.get_running_loop()
+    return await loop.run_in_executor(_PARSER, parsed, data, number, _YieldingDecoder)
+
+
 async def json_object(
     request: Request, number: Callable[[str], Any] | None = None
 ) -> dict[str, Any]:
@@ -79,7 +107,7 @@ async def json_object(
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/json":
         raise BadRequestError(f"Content-Type must be application/json, not {kind!r}", 415)
-    body = parsed(await read_body(request), number)
+    body = await parsed_beside(await read_body(request), number)
     if not isinstance(body, dict):
         raise BadRequestError("the body must be a JSON object")
     return body

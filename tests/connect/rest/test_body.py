@@ -1,12 +1,14 @@
 """Holds what is read of a request."""
 
 import asyncio
+import json
 from collections.abc import Iterable
 
 import pytest
 from hypothesis import given, strategies as st
 from starlette.requests import Request
 
+from groupsdk.connect.rest import messages
 from groupsdk.connect.rest.messages import BadRequestError, json_object, parsed, read_body
 
 
@@ -74,3 +76,60 @@ def test_body_that_is_not_an_object_is_refused(chunks: list[bytes]) -> None:
         assert "the body" in str(error)  # noqa: PT017  # either may come
     else:
         assert isinstance(body, dict)
+
+
+WRONG = [b"{", b"[1,", b"NaN", b'"\\ud800"', b"[" * 101 + b"]" * 101, b"1 2", b"[1}", b"9" * 5_000]
+values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=9),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=9), inner),
+    max_leaves=20,
+)
+texts = st.builds(
+    lambda value, is_ascii, text, at: (
+        (whole := json.dumps(value, ensure_ascii=is_ascii))[:at] + text + whole[at:]
+    ),
+    values,
+    st.booleans(),
+    st.sampled_from(["", "", " ", "{", "]", ",", "\\u12", '"', "Infinity"]),
+    st.integers(0, 40),
+)
+
+
+@given(
+    texts.map(lambda text: text.encode(errors="replace")) | st.sampled_from(WRONG), st.booleans()
+)
+def test_a_large_body_is_read_on_a_thread_as_a_small_one(data: bytes, as_written: bool) -> None:
+    number = str if as_written else None
+
+    async def large() -> object:
+        spaces = b" " * (messages._LARGE_BODY + 1)
+        return await messages.parsed_beside(spaces + data, number)
+
+    try:
+        expected = parsed(data, number)
+    except BadRequestError as error:
+        with pytest.raises(BadRequestError, match=str(error)):
+            asyncio.run(large())
+    else:
+        found = asyncio.run(large())
+        assert repr(found) == repr(expected)
+
+
+def test_large_bodies_hold_no_loop_and_are_read_one_after_the_other() -> None:
+    bodies = [b"[%d" % n + b",[]" * 30_000 + b"]" for n in range(3)]
+    done: list[int] = []
+
+    async def read(body: bytes) -> None:
+        done.append((await messages.parsed_beside(body))[0])
+
+    async def turns() -> int:
+        reading = asyncio.gather(*map(read, bodies))
+        count = 0
+        while not reading.done():
+            await asyncio.sleep(0)
+            count += 1
+        await reading
+        return count
+
+    assert asyncio.run(turns()) > 10
+    assert done == [0, 1, 2]
