@@ -124,7 +124,7 @@ BUDGETS: dict[tuple[str, ...], int] = {
         "groupsdk/web",
         "groupsdk/telemetry",
         "groupsdk/http",
-    ): 12_725,
+    ): 12_745,
     ("groupsdk/testing",): 4_865,
     ("groupsdk/election",): 440,
     ("groupsdk/shards",): 5_210,
