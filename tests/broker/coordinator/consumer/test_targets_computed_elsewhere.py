@@ -160,6 +160,9 @@ def test_only_kafkas_own_on_groups_that_are_not_huge_run_at_once() -> None:
     for names, count, quick in (
         (ids[:10], 60, True),
         (ids[:100], 60, False),
+        (ids[:1], 300, True),
+        # each of very many members that join has it run once more
+        (ids[:1], 400, False),
         (ids[:600], 1, True),
         (ids, 1, False),
     ):
