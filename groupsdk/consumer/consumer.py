@@ -106,7 +106,7 @@ class GroupConsumer:
         credentials = NewCredentials.given(self._config.member.security, settings_of_native)
         make = self._make_native  # the reader keeps it, and must not keep this consumer
         self._reader = Reader(
-            lambda watch: make(watch.settings(settings_of_native)),
+            lambda: make(settings_of_native),
             self._config.auto_offset_reset,
             credentials,
         )

@@ -21,7 +21,7 @@ from groupsdk.consumer.config import OffsetReset
 from groupsdk.consumer.confluent_types import ClusterMetadata, first_offsets
 from groupsdk.errors import NoOffsetError
 from groupsdk.offsets import name_of
-from groupsdk.settings.librdkafka import BrokerWatch, NewCredentials
+from groupsdk.settings.librdkafka import NewCredentials
 from groupsdk.settings.security import SecuritySettings
 from groupsdk.types import OffsetAndMetadata
 
@@ -32,9 +32,62 @@ _LOOKUP_TIMEOUT_S: Final = 5.0
 _ASKED_AT_ONCE: Final = 20
 """A round trip each, on the caller's thread: with more topics librdkafka's own second is no worse."""
 
+_SUSPECT_MS: Final = 5_000
+"""How often to look for librdkafka's connections while it may have forgotten its brokers."""
+_CALM_MS: Final = 300_000
+"""How often otherwise. Metadata without any broker is that of a cluster whose partitions have no leaders either: then the
+group's coordinator is gone as well.
+"""
+_SILENT_LOOKS: Final = 3
+"""librdkafka connects again after 10 s at most, unless told otherwise: in so many looks, if it knows a broker."""
+
 _MARK_MS: Final = 20
 _MARK_MS_EACH: Final = 2
 """librdkafka takes ten microseconds to tell one position: half a percent of the time."""
+
+
+class BrokerReach:
+    """Detects that a client is connected to no broker for a while, although the member reaches its coordinator.
+
+    librdkafka forgets the brokers that a Metadata response does not list, and a node that shuts down may list none. The
+    client then tries `bootstrap.servers` again, or nothing for ever: librdkafka issue 5301, in 2.10 to 2.16. Without a
+    broker it reports no error either. Its statistics would name the brokers that it knows, but an idle consumer costs a
+    tenth more with them, in CPU time and in memory.
+    """
+
+    def __init__(self) -> None:
+        self.lost = False
+        """Whether several looks in a row found no connection; close the client then, and create another one."""
+        self._due_ms = 0
+        self._silent = 0
+
+    def look(self, native: Consumer, topic: str | None, now_ms: int, *, reached: bool) -> None:
+        """Look at the client, where that is due.
+
+        Args:
+            topic: one that the client reads; None: it reads none.
+            reached: whether the member reaches its coordinator.
+        """
+        if not reached:
+            self._silent = 0
+            self._due_ms = now_ms + _SUSPECT_MS
+        elif topic is not None and now_ms >= self._due_ms:
+            connected = _is_connected(native, topic)
+            self._silent = 0 if connected else self._silent + 1
+            self._due_ms = now_ms + (_CALM_MS if connected else _SUSPECT_MS)
+            self.lost = self._silent >= _SILENT_LOOKS
+
+
+def _is_connected(native: Consumer, topic: str) -> bool:
+    """Return whether a client is connected to any broker; does not wait.
+
+    With no time at all, librdkafka still looks for a connection before it gives up waiting for the response.
+    """
+    try:
+        native.list_topics(topic, 0)
+    except KafkaException as error:
+        return bool(error.args[0].code() != KafkaError._TRANSPORT)  # noqa: SLF001  # its public name
+    return True
 
 
 class Reader:
@@ -44,20 +97,20 @@ class Reader:
     librdkafka knows them, and is asked when they are needed.
 
     Args:
-        connect: makes the consumer, and another one in its place once the watch has seen all brokers forgotten. It must
-            not keep the owner of the reader alive.
+        connect: makes the consumer, and another one in its place once it has forgotten all brokers. It must not keep the
+            owner of the reader alive.
     """
 
     def __init__(
         self,
-        connect: Callable[[BrokerWatch], Consumer],
+        connect: Callable[[], Consumer],
         reset: str,
         credentials: NewCredentials | None = None,
         date: Clock | None = None,
     ) -> None:
         self._connect = connect
-        self._watch = BrokerWatch()
-        self.native = connect(self._watch)
+        self._reach = BrokerReach()
+        self.native = connect()
         self.credentials = credentials or NewCredentials(SecuritySettings())
         self.waiting: set[TopicPartition] = set()
         """Owned, but not read yet."""
@@ -100,8 +153,14 @@ class Reader:
 
     @property
     def lost(self) -> bool:
-        """Whether librdkafka knows no broker any more, and so reads nothing more; `reconnect` then."""
-        return self._watch.lost and not self.closed
+        """Whether librdkafka has forgotten all brokers, and so reads nothing more; `reconnect` then."""
+        return self._reach.lost and not self.closed
+
+    def look_for_brokers(self, now_ms: int, *, reached: bool) -> None:
+        """See whether librdkafka is `lost`; `reached`: the member reaches the group's coordinator."""
+        if not self.closed:
+            topic = next(iter(self.reading)).topic if self.reading else None
+            self._reach.look(self.native, topic, now_ms, reached=reached)
 
     def reconnect(self) -> None:
         """Replace librdkafka's consumer. What was read waits for `begin`, and goes on at its position.
@@ -111,18 +170,17 @@ class Reader:
                 while that is so.
         """
         places = self._places()
-        watch = BrokerWatch()
         try:
-            native = self._connect(watch)
+            native = self._connect()
         except Exception:
-            self._watch.lost = False  # the next statistics set it again
+            self._reach.lost = False  # the next look sets it again
             raise
         # A signal's handler may raise between any two steps: `mend` keeps the places of what is not read yet, and until
-        # the other watch is in its place the old one says that the client is lost.
+        # another `BrokerReach` is in its place the old one says that the client is lost.
         self._known_topics = set()
         self._seeks |= places
         old, self.native = self.native, native
-        self._watch = watch
+        self._reach = BrokerReach()
         self.epoch += 1
         self._mark = None
         self.waiting |= self.reading

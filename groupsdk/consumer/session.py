@@ -216,10 +216,11 @@ class ConsumerSession:
             self._topics.step(self.member, self.coordinator.subscription, self.clock.now_ms())
         if self.reader.waiting:
             self.start_offsets.begin(self.member, wait_ms, self._committed)
+        self.reader.look_for_brokers(self.clock.now_ms(), reached=self.member.reaches_coordinator)
 
     def _reconnect(self) -> None:
         group_id = self.config.member.group_id
-        logger.warning("group=%s: librdkafka knows no broker any more; reconnecting", group_id)
+        logger.warning("group=%s: librdkafka reaches no broker any more; reconnecting", group_id)
         try:
             self.reader.reconnect()
         except Exception as error:  # noqa: BLE001  # of a token provider, for example; it is tried again

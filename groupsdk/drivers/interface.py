@@ -332,6 +332,12 @@ class GroupMemberInterface(MemberInterface):
         """A number that grows whenever the engine has published a new state: a cheap test for changes."""
         return self._groupsdk_handle.mailbox.version
 
+    @property
+    def reaches_coordinator(self) -> bool:
+        """Whether the group's coordinator is known, and was reached when it was needed last."""
+        view = self._groupsdk_handle.view()
+        return view.coordinator is not None and view.trouble is None
+
     def holds_for(self, margin_ms: int) -> bool:
         """Return whether the group cannot reassign the member's work for another `margin_ms`.
 

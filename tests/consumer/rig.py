@@ -304,6 +304,8 @@ class FakeNative:
         self.asked_leaders: list[str] = []
         self.no_leaders: KafkaException | None = None
         self.cluster = object()
+        self.forgotten = False
+        """Whether it knows no broker any more."""
         self.at_time: dict[TopicPartition, int] = {}
         """The offset that belongs to any time that is asked for."""
         self.asked_times: list[int] = []
@@ -343,6 +345,9 @@ class FakeNative:
         ]
 
     def list_topics(self, topic: str | None = None, timeout: float = -1) -> Any:
+        if timeout == 0:
+            without = KafkaError._TRANSPORT if self.forgotten else KafkaError._TIMED_OUT
+            raise KafkaException(KafkaError(without))
         assert timeout > 0
         if self.no_leaders is not None:
             raise self.no_leaders
@@ -443,7 +448,6 @@ class Bench:
         self.clock = ManualClock(1_000_000)
         self.native = FakeNative()
         """The newest client of confluent-kafka."""
-        self.native_settings: dict[str, Any] = {}
         self.connections = 0
         dotted = {key.replace("_", "."): value for key, value in settings.items()}
         defaults = dict(SETTINGS)
@@ -497,15 +501,15 @@ class Bench:
             before, self.native = self.native, FakeNative()
             self.native.ends, self.native.idle = before.ends, before.idle
         self.connections += 1
-        self.native_settings = settings
         return self.native
 
     def forget_brokers(self) -> None:
-        """Have the client of confluent-kafka tell that it knows no broker any more, and give nothing more."""
+        """Have the client of confluent-kafka know no broker any more, and give nothing more, until that is noticed."""
         self.native.assigned = dict.fromkeys(self.native.assigned, 2**31)
-        for _ in range(2):
-            self.native_settings["stats_cb"]('{"brokers":{}}')
-        self.advance(1_000)
+        self.native.forgotten = True
+        while not self.consumer._reader.lost:
+            self.advance(5_000)
+            self.consumer.poll(0)
 
     def advance(self, delta_ms: int) -> None:
         """Let time pass."""

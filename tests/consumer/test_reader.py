@@ -13,7 +13,7 @@ from confluent_kafka import (
 from pytest_mock import MockerFixture
 
 from groupsdk.clock import ManualClock
-from groupsdk.consumer.reader import Reader
+from groupsdk.consumer.reader import BrokerReach, Reader
 from groupsdk.errors import NoOffsetError
 from groupsdk.types import OffsetAndMetadata
 from tests.consumer.rig import FakeNative, partitions
@@ -24,7 +24,7 @@ T0, T1, T2 = partitions("t-0", "t-1", "t-2")
 
 def made(reset: str = "earliest") -> tuple[Reader, FakeNative]:
     native: Any = FakeNative()
-    return Reader(lambda _: native, reset), native
+    return Reader(lambda: native, reset), native
 
 
 def test_taken_partition_waits_for_its_offset() -> None:
@@ -368,7 +368,7 @@ class OutOfRange:
 def test_by_duration_a_partition_begins_at_what_was_written_since_then() -> None:
     native: Any = FakeNative()
     clock = ManualClock(1_000_000)
-    reader = Reader(lambda _: native, "by_duration:PT6M", date=clock)
+    reader = Reader(lambda: native, "by_duration:PT6M", date=clock)
     native.at_time[T0] = 7
     reader.take([T0, T1, T2])
     native.no_times = KafkaException(KafkaError(KafkaError._TIMED_OUT))
@@ -384,7 +384,7 @@ def test_by_duration_a_partition_begins_at_what_was_written_since_then() -> None
 @pytest.mark.parametrize("paused", [False, True])
 def test_by_duration_a_partition_that_is_out_of_range_begins_so_too(paused: bool) -> None:
     native: Any = FakeNative()
-    reader = Reader(lambda _: native, "by_duration:PT6M", date=ManualClock())
+    reader = Reader(lambda: native, "by_duration:PT6M", date=ManualClock())
     native.at_time[T0] = 7
     native.ends |= {T0: 9, T1: 2}
     reader.take([T0, T1])
@@ -427,3 +427,37 @@ def test_partition_torn_by_an_interruption_is_read_from_the_committed_offset() -
     assert native.assigned_at == {T0: 6, T1: 5, T2: 6}
     reader.mend({T1})
     assert (reader.reading, reader.waiting, reader.paused) == ({T1}, set(), {T1})
+
+
+def test_a_client_is_lost_that_is_seen_three_times_without_a_connection() -> None:
+    native: Any = FakeNative()
+    reach = BrokerReach()
+
+    def lost_at(*times_ms: int, reached: bool = True) -> list[bool]:
+        found = []
+        for now_ms in times_ms:
+            reach.look(native, "t", now_ms, reached=reached)
+            found.append(reach.lost)
+        return found
+
+    native.forgotten = True
+    assert lost_at(0, 4_999, 5_000, 9_999, 10_000) == [False] * 4 + [True]
+    native.forgotten = False
+    assert lost_at(15_000) == [False]
+    native.forgotten = True
+    assert lost_at(314_999, 315_000, 320_000) == [False] * 3
+    assert lost_at(321_000, reached=False) == [False]
+    assert lost_at(325_999, 326_000, 331_000, 336_000) == [False] * 3 + [True]
+
+
+def test_a_lost_coordinator_has_the_client_looked_at_soon() -> None:
+    native: Any = FakeNative()
+    reach = BrokerReach()
+    reach.look(native, "t", 0, reached=True)
+    native.forgotten = True
+    reach.look(native, "t", 60_000, reached=False)
+    for now_ms in (65_000, 70_000, 75_000):
+        assert not reach.lost
+        reach.look(native, None, now_ms, reached=True)
+        reach.look(native, "t", now_ms, reached=True)
+    assert reach.lost

@@ -162,7 +162,7 @@ def test_a_client_that_has_forgotten_all_brokers_is_replaced_and_reading_goes_on
     assert sorted(bench.read()) == ["t-0@2", "t-0@3", "t-2@2", "t-2@3"]
     assert lost.closed
     assert (bench.connections, bench.native.closed) == (2, False)
-    assert "group=g: librdkafka knows no broker any more; reconnecting" in caplog.text
+    assert "group=g: librdkafka reaches no broker any more; reconnecting" in caplog.text
     bench.consumer.resume(partitions("t-1"))
     assert bench.read() == ["t-1@2", "t-1@3"]
     assert bench.connections == 2
@@ -213,7 +213,7 @@ def test_a_client_is_kept_while_there_is_no_other(
     assert "group=g: cannot reconnect yet: ConfigError" in caplog.text
     assert "s3cret" not in caplog.text
     bench.read()
-    assert connect.call_count == 1, "until the next statistics"
+    assert connect.call_count == 1, "until the next look"
     mocker.stop(connect)
     bench.forget_brokers()
     assert sorted(bench.read()) == ["t-0@0", "t-1@0", "t-2@0"]
