@@ -6,7 +6,7 @@ from typing import Final, TypeVar
 
 from confluent_kafka import Message
 
-from groupsdk.clock import Clock, Deadline
+from groupsdk.clock import Clock
 from groupsdk.consumer.guard import OneUser
 from groupsdk.consumer.reader import Reader
 from groupsdk.consumer.session import ConsumerSession
@@ -33,6 +33,7 @@ _QUIET_MS: Final = 250
 _CALM_QUIET_MS: Final = 1_000
 """The same after a calm time. Only new credentials and the next look at topics, which are due every few minutes, then wait."""
 _IDLE_MS: Final = 200
+_NEVER_MS: Final = 2**62
 _MOST: Final = 1_000_000
 """How many records confluent-kafka takes at a time."""
 
@@ -137,7 +138,7 @@ class ReadLoop:
                     timeout_ms -= step_ms
             if found is None:
                 self._reader.count_processed()
-                found = self._look_and_read(Deadline(self._clock, timeout_ms), read, given_up)
+                found = self._look_and_read(timeout_ms, read, given_up)
         except BaseException:
             guard.torn = True
             raise
@@ -155,7 +156,7 @@ class ReadLoop:
 
     def _look_and_read(
         self,
-        deadline: Deadline,
+        timeout_ms: int | None,
         read: Callable[[float], T | None],
         given_up: Callable[[], bool] | None,
     ) -> T | None:
@@ -165,8 +166,9 @@ class ReadLoop:
         if session.coordinator.subscription is None:
             raise ConfigError("the consumer is not subscribed: call subscribe() before poll()")
         wait_ms = 0
+        now_ms = self._clock.now_ms()
+        until_ms = _NEVER_MS if timeout_ms is None else now_ms + timeout_ms
         while True:
-            now_ms = self._clock.now_ms()
             if self._is_quiet(now_ms):
                 slice_ms = _SLICE_MS
             else:
@@ -175,30 +177,32 @@ class ReadLoop:
                 session.step(wait_ms)
                 if self._guard.closed:  # by a listener
                     return None
-                slice_ms = self._begin_slice()
+                now_ms = self._clock.now_ms()
+                slice_ms = self._begin_slice(now_ms)
             if slice_ms:
                 wait_ms = 0
                 self._calm = self._is_calm(now_ms)
                 if self._calm and slice_ms == _SLICE_MS:
                     slice_ms = _CALM_SLICE_MS
                 self._reader.refresh_mark(now_ms)
-                found = read(deadline.remaining_ms(slice_ms) / 1000)
+                found = read(max(0, min(slice_ms, until_ms - now_ms)) / 1000)
                 if found is not None:
                     self._quiet_until_ms = 0
                     return found
+                now_ms = self._clock.now_ms()
             else:
                 self._reader.serve()
-                wait_ms = deadline.remaining_ms(_IDLE_MS)
-            if (given_up is not None and given_up()) or self._take_wakeup() or deadline.expired:
+                now_ms = self._clock.now_ms()
+                wait_ms = max(0, min(_IDLE_MS, until_ms - now_ms))
+            if (given_up is not None and given_up()) or self._take_wakeup() or now_ms >= until_ms:
                 return None
 
-    def _begin_slice(self) -> int:
+    def _begin_slice(self, now_ms: int) -> int:
         """Return how long to read before the next look at the member's version; 0: nothing may be read."""
         session = self._session
         if not session.may_read():
             return 0
         self._reader.go_on()
-        now_ms = self._clock.now_ms()
         self._fresh_until_ms = now_ms + _FRESH_MS
         snapshot = session.member.snapshot()
         if snapshot.generation != self._generation:

@@ -434,8 +434,9 @@ class Reader:
         raises meanwhile, as that of Ctrl-C does, and librdkafka's positions are beyond them then. Recording positions
         before each read would take longer than the reading.
         """
-        due_ms = self._marked_ms + _MARK_MS + _MARK_MS_EACH * len(self.reading)
-        if self._read_on and now_ms >= due_ms:
+        if not self._read_on:
+            return
+        if now_ms >= self._marked_ms + _MARK_MS + _MARK_MS_EACH * len(self.reading):
             self._marked_ms = now_ms
             self._mark = None
 

@@ -234,7 +234,7 @@ class ConsumerSession:
     def quiet(self, now_ms: int) -> bool:
         """Return whether `step(0)` has nothing to do, apart from what is only checked a few times a second."""
         return (
-            self.member.quiet()
+            self.member.quiet_at(now_ms)
             and not self.committer.busy
             and self._topics.asked is None
             and not self.reader.waiting

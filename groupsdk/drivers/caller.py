@@ -138,14 +138,16 @@ def is_active(view: MemberView, now_ms: int) -> bool:
     return not view.joining and view.believes_at(now_ms)
 
 
-def is_idle(view: MemberView) -> bool:
-    """Return whether the engine has no call or error for the caller."""
-    return (
+def idle_until_ms(view: MemberView) -> int:
+    """Return until when the member is active and the engine has no call or error for the caller; 0: it is not."""
+    idle = (
         view.state is MemberState.STABLE
         and not view.joining
         and view.failure is None
         and not view.stopped
+        and view.crash is None
     )
+    return (view.held_until_ms or 0) if idle else 0
 
 
 def run_call(

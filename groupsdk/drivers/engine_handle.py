@@ -13,8 +13,8 @@ from groupsdk.drivers.caller import (
     Raise,
     Run,
     checked_reason,
+    idle_until_ms,
     is_active,
-    is_idle,
 )
 from groupsdk.drivers.hosts.host import Host, Mailbox, OpenHost
 
@@ -142,6 +142,8 @@ class EngineHandle:
         self._tick_ms = max(1, config.poll_interval_ms // 20)
         self._ticked_ms: int | None = None
         self._ticked_count = 0
+        self._idle: tuple[MemberView, int] = (NOT_STARTED, 0)
+        """A view, and until when it leaves the caller nothing to do."""
         self._calls: GroupCalls | None = None
 
     def request_rejoin(self, reason: str, *, hand_over: bool = False) -> None:
@@ -269,7 +271,7 @@ class EngineHandle:
         now_ms = self.clock.now_ms()
         # A poll of an idle member wakes the engine only when it is due: polling each second would cost
         # more than the heartbeats.
-        if not self._quiet_at(now_ms):
+        if not self.quiet_at(now_ms):
             self._tick(now_ms)
         return Drive(now_ms, timeout_ms, done)
 
@@ -334,19 +336,22 @@ class EngineHandle:
 
     def quiet(self) -> bool:
         """Return whether a poll has nothing to do and is not needed as a sign of life."""
-        return self._quiet_at(self.clock.now_ms())
+        return self.quiet_at(self.clock.now_ms())
 
-    def _quiet_at(self, now_ms: int) -> bool:
+    def quiet_at(self, now_ms: int) -> bool:
+        """Return the same as `quiet`, for a caller that knows the time."""
         view = self.mailbox.view
+        seen, until_ms = self._idle
+        if view is not seen:  # once for each view: an idle consumer asks ten times a second
+            until_ms = idle_until_ms(view)
+            self._idle = view, until_ms
         return (
-            self._ticked_ms is not None
+            now_ms < until_ms
+            and self._ticked_ms is not None
             and now_ms - self._ticked_ms < self._tick_ms
             and not self.closed
-            and view.crash is None
             # a view from before the last event says nothing of what that will change, a leave for one
             and view.handled >= self._side.posted_count
-            and is_idle(view)
-            and is_active(view, now_ms)
             and os.getpid() == self._pid
         )
 

@@ -18,8 +18,8 @@ from groupsdk.drivers.caller import (
     checked_protocols,
     checked_reason,
     checked_timeout_ms,
+    idle_until_ms,
     is_active,
-    is_idle,
     run_call,
 )
 from groupsdk.error_code import ErrorCode
@@ -177,26 +177,27 @@ def test_a_stopped_member_is_closed() -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "now_ms", "active", "idle"),
+    ("changes", "now_ms", "active", "idle_ms"),
     [
-        ({}, 0, True, True),
-        ({}, 10_000, False, True),
-        ({"joining": True}, 0, False, False),
-        ({"state": MemberState.COMPLETING_REBALANCE}, 0, False, False),
-        ({"valid_until_ms": None}, 0, False, True),
-        ({"poll_until_ms": 5}, 5, False, True),
-        ({"failure": Failure(1, NetworkError("broken"))}, 0, True, False),
-        ({"stopped": True}, 0, True, False),
+        ({}, 0, True, 10_000),
+        ({}, 10_000, False, 10_000),
+        ({"joining": True}, 0, False, 0),
+        ({"state": MemberState.COMPLETING_REBALANCE}, 0, False, 0),
+        ({"valid_until_ms": None}, 0, False, 0),
+        ({"poll_until_ms": 5}, 5, False, 5),
+        ({"failure": Failure(1, NetworkError("broken"))}, 0, True, 0),
+        ({"crash": EngineError("ended")}, 0, True, 0),
+        ({"stopped": True}, 0, True, 0),
     ],
 )
-def test_active_and_idle(changes: dict[str, Any], now_ms: int, active: bool, idle: bool) -> None:
+def test_active_and_idle(changes: dict[str, Any], now_ms: int, active: bool, idle_ms: int) -> None:
     assert is_active(view(**changes), now_ms) is active
-    assert is_idle(view(**changes)) is idle
+    assert idle_until_ms(view(**changes)) == idle_ms
 
 
 def test_without_a_view_nothing_is_either() -> None:
     assert not is_active(NOT_STARTED, 0)
-    assert not is_idle(NOT_STARTED)
+    assert idle_until_ms(NOT_STARTED) == 0
 
 
 # running the user's code

@@ -9,7 +9,7 @@ from groupsdk.drivers.threads.member import AbstractCoordinator, GroupMember
 from tests.support.forms import arguments, public_names
 
 
-FOR_THE_CONSUMER = {"quiet", "give_up_join"}
+FOR_THE_CONSUMER = {"quiet_at", "give_up_join"}
 """Methods of the form for threads alone: `GroupConsumer`, which is built on it, uses them."""
 AWAITED = {
     *("ensure_active_group", "poll", "leave_group", "close"),

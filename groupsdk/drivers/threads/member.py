@@ -91,9 +91,9 @@ class GroupMember(GroupMemberInterface):
 
         return self._caller(drive)
 
-    def quiet(self) -> bool:
-        """Return whether `poll(0)` would do nothing now."""
-        return self._groupsdk_handle.quiet()
+    def quiet_at(self, now_ms: int) -> bool:
+        """Return whether `poll(0)` would do nothing at that time of the member's clock."""
+        return self._groupsdk_handle.quiet_at(now_ms)
 
     @override
     def leave_group(self, reason: str) -> None:
