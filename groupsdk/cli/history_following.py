@@ -29,7 +29,7 @@ from groupsdk.history.follow.alerting import (
     webhook_sink,
 )
 from groupsdk.history.follow.updater import Updater, catch_up_topic
-from groupsdk.history.sources.broker_log_tail import BrokerLogTail
+from groupsdk.history.sources.broker_log_lines import BrokerLogTail
 from groupsdk.history.sources.filesystems import file_system, local_path
 from groupsdk.history.sources.topic_ranges import TopicSettings
 from groupsdk.history.sources.topic_reader import TopicReader

@@ -26,13 +26,15 @@ from groupsdk.cli.output import (
 )
 from groupsdk.cli.page import cluster_page, page_families, page_options, serve_page
 from groupsdk.cli.process import StopSignals, log_level_option, set_up_logging
-from groupsdk.cli.watch_rows import COLUMNS, fitting, group_rows
-from groupsdk.cli.watch_text import (
+from groupsdk.cli.watch_rows import (
+    COLUMNS,
     MEMBER_COLUMNS,
     SEVERITIES,
     STATES,
     clock_time,
     finding_line,
+    fitting,
+    group_rows,
     member_rows,
     rebalance_line,
     worst_findings,

@@ -15,13 +15,18 @@ from textual.widgets import DataTable, Footer, Input, Static
 
 from groupsdk.admin.watching import ClusterView, WatchedGroup
 from groupsdk.cli.output import cell
-from groupsdk.cli.watch_rows import COLUMNS, NUMBERS, GroupRow, Order, fitting, group_rows
-from groupsdk.cli.watch_text import (
+from groupsdk.cli.watch_rows import (
+    COLUMNS,
     MEMBER_COLUMNS,
+    NUMBERS,
     SEVERITIES,
     STATES,
+    GroupRow,
+    Order,
     clock_time,
     finding_line,
+    fitting,
+    group_rows,
     member_rows,
     rebalance_line,
 )

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from groupsdk.errors import ConfigError
 from groupsdk.history.explain.commit_spans import LONG_PAUSE_MS
-from groupsdk.history.sources.toml_files import known, read_toml, table, tables
+from groupsdk.history.sources.user_files import known, read_toml, table, tables
 from groupsdk.history.standing import GROUP_COLUMNS, PROGRESS_COLUMNS, known_lag, standing_still
 from groupsdk.history.tables.schemas import TABLES
 

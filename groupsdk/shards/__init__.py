@@ -8,9 +8,9 @@ from groupsdk.shards.types import Lease, Shard, ShardError
 
 if TYPE_CHECKING:
     from groupsdk.shards.aio import AsyncShardWorker
+    from groupsdk.shards.callbacks import EpochStore, EpochStoreError
     from groupsdk.shards.config import ShardConfig
     from groupsdk.shards.directory import AsyncShardDirectory, ShardDirectory
-    from groupsdk.shards.epochs import EpochStore, EpochStoreError
     from groupsdk.shards.membership import ShardStatus
     from groupsdk.shards.shard_map import OwnerChange, ShardOwner
     from groupsdk.shards.worker import ShardWorker
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 _HOMES: Final = {
     "AsyncShardDirectory": "groupsdk.shards.directory",
     "AsyncShardWorker": "groupsdk.shards.aio",
-    "EpochStore": "groupsdk.shards.epochs",
-    "EpochStoreError": "groupsdk.shards.epochs",
+    "EpochStore": "groupsdk.shards.callbacks",
+    "EpochStoreError": "groupsdk.shards.callbacks",
     "OwnerChange": "groupsdk.shards.shard_map",
     "ShardConfig": "groupsdk.shards.config",
     "ShardDirectory": "groupsdk.shards.directory",

@@ -14,9 +14,8 @@ from groupsdk.drivers.interface import NOT_CREATED
 from groupsdk.errors import ConcurrentUseError
 from groupsdk.lazy_imports import override
 from groupsdk.settings.config import MemberConfig
-from groupsdk.shards.callbacks import AsyncShardCallbacks
+from groupsdk.shards.callbacks import AsyncShardCallbacks, EpochStore
 from groupsdk.shards.config import ShardConfig
-from groupsdk.shards.epochs import EpochStore
 from groupsdk.shards.interface import ShardInterface, open_membership
 from groupsdk.shards.steps import (
     Ask,

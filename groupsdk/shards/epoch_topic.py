@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from groupsdk.clock import Deadline, SystemClock
 from groupsdk.settings.librdkafka import client_settings
+from groupsdk.shards.callbacks import ClockEpochStore, EpochStore, EpochStoreError
 from groupsdk.shards.config import ShardConfig
-from groupsdk.shards.epochs import ClockEpochStore, EpochStore, EpochStoreError
 
 
 if TYPE_CHECKING:

@@ -1,12 +1,10 @@
-"""Turn a plan into what each member is told in this generation: first release, then gain, each with its epoch."""
+"""Turn a plan into what each member is told in this generation: first release, then gain, each with its epoch; and when all join again."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from groupsdk.shards.plan import Claims, Plan, PlanMemory, PlanSettings, plan_shards
-from groupsdk.shards.rounds import Rounds, was_missed
-from groupsdk.shards.shard_list import digest_of
-from groupsdk.shards.types import Shard, ShardError
+from groupsdk.shards.types import Shard, ShardError, digest_of
 from groupsdk.wire.shards.protocol import (
     GENERATION_BITS,
     NO_INCARNATION,
@@ -19,12 +17,54 @@ from groupsdk.wire.shards.protocol import (
 )
 
 
+AFTER_TAKING_MS = 10
+"""When members join again after shards were taken, which stand still until all have joined. Not at once: until another has
+joined, the coordinator gives the slowest member its assignment."""
+AFTER_GIVING_MS = 50
+"""The same after shards were given: nothing stands still."""
+LATEST_MS = 1_000
+ROUNDS_IN_A_ROW = 40
+"""After so many rounds without any news they come ever more slowly; the waves of a drain are over before."""
+_GREATEST_SHIFT = 16
 _WAVES = 10
 """A draining member gives up its shards in about so many rounds."""
 _WARN_FROM = 0.8
 _RECORD_BYTES = 200
 _MEMBER_BYTES = 45
 """What Kafka stores of a group, and of a member, besides the strings that are counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rounds:
+    """What a leader remembers of the rounds in which it had all members come back."""
+
+    in_a_row: int = 0
+    """How many there were since shards were at rest, or since members or the list changed."""
+    missed: int = 0
+    """In how many of the last ones in a row a member had not fetched its assignment when others joined again."""
+
+    def next(self, *, at_rest: bool, news: bool, missed: bool) -> "Rounds":
+        """Return the same after one more generation.
+
+        Args:
+            at_rest: whether no shard waits for its next owner.
+            news: whether members or the list have changed since the last generation.
+            missed: whether a member did not fetch its last assignment.
+        """
+        return Rounds(
+            0 if at_rest or news else self.in_a_row + 1,
+            self.missed + 1 if missed else 0,
+        )
+
+    def again_ms(self, *, gives: bool) -> int:
+        """Return after how many milliseconds members join again, after a generation that gave shards, or took some.
+
+        The time doubles with each generation that a member has missed, and with each beyond `ROUNDS_IN_A_ROW`: a
+        group never rebalances in a loop.
+        """
+        first_ms = AFTER_GIVING_MS if gives else AFTER_TAKING_MS
+        doublings = self.missed + max(self.in_a_row - ROUNDS_IN_A_ROW, 0)
+        return min(first_ms << min(doublings, _GREATEST_SHIFT), LATEST_MS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -384,3 +424,13 @@ def _next_loads(
         return None
     wait_ms = max(planned.loads_at_ms + settings.load_interval_ms - now_ms, 0)
     return wait_ms, "time to balance the loads"
+
+
+def was_missed(
+    members: Mapping[str, MemberState], before: Mapping[str, object], generation: int
+) -> bool:
+    """Return whether a member did not fetch its assignment of the last generation."""
+    return any(
+        member in before and state.progress.generation < generation - 1
+        for member, state in members.items()
+    )

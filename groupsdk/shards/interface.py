@@ -3,10 +3,9 @@
 from groupsdk.clock import WallClock
 from groupsdk.drivers.engine_handle import EngineHandle
 from groupsdk.drivers.interface import NOT_CREATED
-from groupsdk.shards.callbacks import AsyncShardCallbacks
+from groupsdk.shards.callbacks import AsyncShardCallbacks, EpochStore
 from groupsdk.shards.config import ShardConfig
 from groupsdk.shards.epoch_topic import open_store
-from groupsdk.shards.epochs import EpochStore
 from groupsdk.shards.membership import ShardMembership, ShardStatus
 from groupsdk.shards.types import Lease
 from groupsdk.snapshot import MemberSnapshot

@@ -6,8 +6,8 @@ from itertools import islice
 from typing import Final
 
 from groupsdk.coordinator import refuse_unrun
+from groupsdk.shards.callbacks import EpochStore
 from groupsdk.shards.config import ShardConfig
-from groupsdk.shards.epochs import EpochStore
 from groupsdk.shards.handover import (
     GroupPlan,
     LeaderMemory,
@@ -16,9 +16,8 @@ from groupsdk.shards.handover import (
     least_incarnation,
 )
 from groupsdk.shards.plan import PlanSettings
-from groupsdk.shards.shard_list import checked_shards, digest_of
 from groupsdk.shards.steps import Ask, Outcome, StoreCall
-from groupsdk.shards.types import Shard, ShardError
+from groupsdk.shards.types import Shard, ShardError, checked_shards, digest_of
 from groupsdk.wire.shards.names import GREATEST_COUNT
 from groupsdk.wire.shards.protocol import NO_INCARNATION, MemberState
 

@@ -8,9 +8,8 @@ from functools import partial
 from typing import Final, Protocol
 
 from groupsdk.member.state import IN_REBALANCE
-from groupsdk.shards.callbacks import AsyncShardCallbacks
+from groupsdk.shards.callbacks import AsyncShardCallbacks, EpochStore
 from groupsdk.shards.config import ShardConfig
-from groupsdk.shards.epochs import EpochStore
 from groupsdk.shards.handover import GroupPlan
 from groupsdk.shards.leader import Leader
 from groupsdk.shards.loads import SmoothedLoad

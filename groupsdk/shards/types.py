@@ -1,11 +1,13 @@
-"""The values that users of shards handle: `Shard`, `Lease`, and the error for what is wrong with them."""
+"""The values that users of shards handle: `Shard`, lists of them, `Lease`, and the error for what is wrong with them."""
 
-from collections.abc import Callable, Iterable, Set
+from collections.abc import Callable, Iterable, Sequence, Set
 from dataclasses import dataclass, field
+from hashlib import blake2b
 from math import isfinite
+from operator import attrgetter
 
 from groupsdk.errors import GroupSdkError
-from groupsdk.wire.shards.names import GREATEST_NAME
+from groupsdk.wire.shards.names import GREATEST_COUNT, GREATEST_NAME, natural_key
 from groupsdk.wire.shards.protocol import GREATEST_WEIGHT
 
 
@@ -89,3 +91,38 @@ def check_name(name: object, what: str = "the name of a shard") -> None:
         raise ShardError(f"{what} cannot be encoded as UTF-8: {name!r}") from None
     if not 0 < size <= GREATEST_NAME:
         raise ShardError(f"{what} must have 1 to {GREATEST_NAME} bytes, not {size}: {name[:60]!r}")
+
+
+def checked_shards(shards: Iterable[str | Shard]) -> tuple[Shard, ...]:
+    """Return the shards, sorted so that numbers count as numbers; strings become shards of weight 1.
+
+    Raises:
+        ShardError: an element is neither a string nor a `Shard`, a name is there twice, or there are too many.
+    """
+    found: dict[str, Shard] = {}
+    given: object = shards
+    if isinstance(given, str | bytes) or not isinstance(given, Iterable):
+        raise ShardError(f"shards() must return names or Shards, not {given!r}")
+    for each in given:
+        shard = Shard(each) if isinstance(each, str) else each
+        if not isinstance(shard, Shard):
+            raise ShardError(f"shards() must return names or Shards, not {shard!r}")
+        if shard.name in found:
+            raise ShardError(f"shards() returned {shard.name!r} twice; names must differ")
+        found[shard.name] = shard
+        if len(found) > GREATEST_COUNT:
+            raise ShardError(
+                f"shards() returned more than {GREATEST_COUNT}; use several groups for so many"
+            )
+    return tuple(found[name] for name in sorted(found, key=natural_key))
+
+
+def digest_of(shards: Sequence[Shard]) -> int:
+    """Return 64 bits that differ, in all likelihood, where a shard does; not where the order of the list does."""
+    digest = blake2b(digest_size=8)
+    for shard in sorted(shards, key=attrgetter("name")):
+        # repr of strings and numbers is unambiguous, and the same in every process
+        digest.update(
+            repr((shard.name, float(shard.weight), sorted(shard.needs), shard.zone)).encode()
+        )
+    return int.from_bytes(digest.digest())

@@ -15,9 +15,8 @@ from groupsdk.drivers.one_thread import OneThread, busy_text, nested_text
 from groupsdk.drivers.threads.member import AbstractCoordinator
 from groupsdk.lazy_imports import override
 from groupsdk.settings.config import MemberConfig
-from groupsdk.shards.callbacks import ShardCallbacks
+from groupsdk.shards.callbacks import EpochStore, ShardCallbacks
 from groupsdk.shards.config import ShardConfig
-from groupsdk.shards.epochs import EpochStore
 from groupsdk.shards.interface import ShardInterface, open_membership
 from groupsdk.shards.membership import ShardMembership
 from groupsdk.shards.steps import (

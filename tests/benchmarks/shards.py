@@ -19,7 +19,7 @@ from assignors import assign_range
 from groupsdk.assignment import Assignment, Cluster, Subscription
 from groupsdk.shards.handover import GroupPlan, LeaderMemory, assign_shards
 from groupsdk.shards.plan import PlanSettings
-from groupsdk.shards.shard_list import checked_shards
+from groupsdk.shards.types import checked_shards
 from groupsdk.wire.shards.protocol import decode_member, encode_member
 from tests.benchmarks.moves_picture import Aiokafka
 from tests.benchmarks.report import Result

@@ -11,9 +11,9 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # its types m
 )
 
 from groupsdk.broker.embedded import EmbeddedBroker
+from groupsdk.shards.callbacks import ClockEpochStore, EpochStore, EpochStoreError
 from groupsdk.shards.config import ShardConfig
 from groupsdk.shards.epoch_topic import TopicEpochStore, open_store
-from groupsdk.shards.epochs import ClockEpochStore, EpochStore, EpochStoreError
 
 
 pytestmark = pytest.mark.timeout(120)

@@ -7,9 +7,9 @@ import pytest
 
 from groupsdk.member.classic import rebalance
 from groupsdk.shards import handover, leader, membership, owner
+from groupsdk.shards.handover import Rounds
 from groupsdk.shards.membership import ShardMembership
 from groupsdk.shards.owner import Claims, Holdings, Leave, Owner, ShardState, Trigger
-from groupsdk.shards.rounds import Rounds
 from groupsdk.testing.simulation.world import InvariantError
 from groupsdk.wire.shards.protocol import MemberState
 from tests.shards.simulated import random_run, rolling_restart

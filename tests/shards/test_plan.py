@@ -8,8 +8,7 @@ from random import Random
 import pytest
 
 from groupsdk.shards.plan import Claims, Plan, PlanMemory, PlanSettings, plan_shards
-from groupsdk.shards.shard_list import checked_shards
-from groupsdk.shards.types import Shard
+from groupsdk.shards.types import Shard, checked_shards
 from groupsdk.wire.shards.protocol import MemberState
 from tests.support.cases import each_case
 

@@ -15,8 +15,8 @@ from groupsdk.errors import MemberClosedError
 from groupsdk.member import events
 from groupsdk.member.actions import AssignGroup, Call, CompleteJoin, PrepareJoin
 from groupsdk.member.classic.membership import ClassicMembership
+from groupsdk.shards.callbacks import EpochStoreError
 from groupsdk.shards.config import ShardConfig
-from groupsdk.shards.epochs import EpochStoreError
 from groupsdk.shards.membership import ShardMembership
 from groupsdk.shards.owner import Callback
 from groupsdk.shards.steps import (

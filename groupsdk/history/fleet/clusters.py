@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from groupsdk.errors import ConfigError
-from groupsdk.history.sources.toml_files import known, read_toml, table, tables
+from groupsdk.history.sources.user_files import known, read_toml, table, tables
 
 
 _SOURCES: Final = ("segments", "archive", "bootstrap_servers")

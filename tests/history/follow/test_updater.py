@@ -23,8 +23,7 @@ from groupsdk.history.follow import updater as module
 from groupsdk.history.follow.running_totals import LateTransactionError
 from groupsdk.history.follow.updater import Updater
 from groupsdk.history.pipeline import Options
-from groupsdk.history.sources.broker_log_lines import read_log_files
-from groupsdk.history.sources.broker_log_tail import BrokerLogTail
+from groupsdk.history.sources.broker_log_lines import BrokerLogTail, read_log_files
 from groupsdk.history.sources.segment_files import segment_tasks
 from groupsdk.history.tables.lease import LOCK
 from groupsdk.history.tables.publishing import FOLLOWED

@@ -9,8 +9,7 @@ import pytest
 
 from groupsdk.errors import ConfigError
 from groupsdk.history.explain.explaining import BrokerLogEntries
-from groupsdk.history.sources.broker_log_lines import read_log_files
-from groupsdk.history.sources.broker_log_tail import BrokerLogTail
+from groupsdk.history.sources.broker_log_lines import BrokerLogTail, read_log_files
 from tests.history.sample import DATA
 from tests.support.cases import each_case
 
