@@ -25,7 +25,6 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
-from types import TracebackType
 from typing import Final, Self
 
 from docs.page_blocks import Block, PageError, Program, pages, programs
@@ -191,12 +190,7 @@ class Reader:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._stack.close()
 
     def follow(self) -> None:

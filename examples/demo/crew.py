@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from queue import Empty, SimpleQueue
-from types import TracebackType
 from typing import Any, Self
 
 from groupsdk.clock import Deadline, SystemClock
@@ -38,12 +37,7 @@ class Crew:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         running = [each for each in self._processes.values() if each.poll() is None]
         for process in running:
             process.terminate()

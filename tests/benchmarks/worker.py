@@ -12,7 +12,6 @@ import threading
 import time
 from dataclasses import asdict
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Final, Self
 
 from tests.benchmarks.members import Members, Settings
@@ -87,12 +86,7 @@ class Worker:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if kind is None and self._process.poll() is None:
             with contextlib.suppress(WorkerError):
                 self.call("close")

@@ -4,7 +4,6 @@ import asyncio
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from types import TracebackType
 from typing import Any, Self
 
 from typing_extensions import override
@@ -160,12 +159,7 @@ class Driven:
         self._thread.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self, operation: GroupMembershipOperation | None = None) -> None:

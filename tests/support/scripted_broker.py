@@ -13,7 +13,6 @@ import threading
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields, replace
-from types import TracebackType
 from typing import Any, Final, Self
 
 from groupsdk.clock import SystemClock
@@ -205,12 +204,7 @@ class ScriptedBroker:
         self.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         self.stop()
         if kind is None and self.errors:
             raise self.errors[0]

@@ -2,7 +2,6 @@
 
 import threading
 import uuid
-from types import TracebackType
 from typing import Final, Self
 
 from groupsdk.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
@@ -33,12 +32,7 @@ class Bystander:
         self._thread.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         self._stopped.set()
         self._thread.join(_END_S)
         self._client.socket.close()

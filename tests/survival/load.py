@@ -3,7 +3,6 @@
 import threading
 from collections import Counter
 from collections.abc import Callable, Sequence
-from types import TracebackType
 from typing import Final, Self
 
 from groupsdk.error_code import ErrorCode
@@ -79,12 +78,7 @@ class Load:
             thread.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         for thread in self._threads:
             thread.join(_END_S)
         if kind is None:

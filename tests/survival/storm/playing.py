@@ -10,7 +10,6 @@ import time
 import uuid
 from collections.abc import Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Final, Self
 
 from confluent_kafka import Consumer, Producer, TopicPartition
@@ -143,12 +142,7 @@ class Storm:
             each.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         for each in self._members:
             each.end(signal.SIGKILL if kind else signal.SIGTERM)
 
