@@ -2,7 +2,7 @@
 
 import weakref
 from abc import abstractmethod
-from collections.abc import Awaitable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final, TypeVar, Unpack
 
 from groupsdk.clock import Clock
@@ -28,7 +28,7 @@ from groupsdk.shards.steps import (
     Steps,
     StoreCall,
 )
-from groupsdk.shards.types import Lease, Shard
+from groupsdk.shards.types import Shard
 from groupsdk.types import GroupMembers, GroupMembershipOperation
 
 
@@ -47,16 +47,7 @@ class AsyncShardWorker(ShardInterface, AsyncAbstractCoordinator, AsyncShardCallb
 
     Callbacks that run beside `poll` are tasks on the event loop; one that never awaits holds the loop up, but no
     heartbeat, and its leases end by the clock all the same. One task at a time drives the worker. What is not awaited may
-    be called from any task and any thread.
-
-    Args:
-        settings: dotted keys, e.g. ``{"bootstrap.servers": "...", "group.id": "..."}``, or a `ShardConfig`.
-        epoch_store: where the beginnings of epochs are recorded; None: as `epoch.topic` says.
-        clock: the time; for tests.
-        keywords: the same as keywords, e.g. ``group_id="..."``.
-
-    Raises:
-        ConfigError: a setting is unknown, missing or wrong.
+    be called from any task and any thread. The arguments are those of `ShardWorker`.
     """
 
     _groupsdk_driver: "Task[Any] | None" = NOT_CREATED
@@ -80,26 +71,9 @@ class AsyncShardWorker(ShardInterface, AsyncAbstractCoordinator, AsyncShardCallb
         self._groupsdk_besides: set[Task[None]] = set()
         self._groupsdk_driver = None
 
-    # Yours to fill in; see `AsyncShardCallbacks`.
-
     @override
     @abstractmethod
     def shards(self) -> Iterable[str | Shard] | Awaitable[Iterable[str | Shard]]: ...
-
-    @override
-    def on_shards_gained(self, leases: Sequence[Lease]) -> Awaitable[None] | None: ...
-
-    @override
-    def on_shards_released(self, names: Sequence[str]) -> Awaitable[None] | None: ...
-
-    @override
-    def on_shards_lost(self, names: Sequence[str]) -> Awaitable[None] | None: ...
-
-    @override
-    def on_standby_gained(self, names: Sequence[str]) -> Awaitable[None] | None: ...
-
-    @override
-    def on_standby_released(self, names: Sequence[str]) -> Awaitable[None] | None: ...
 
     # The library's.
 

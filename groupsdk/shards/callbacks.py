@@ -1,14 +1,14 @@
 """What a user of shards writes: the callbacks of `ShardWorker` and `AsyncShardWorker`, and perhaps a store of epochs."""
 
+from abc import abstractmethod
 from collections.abc import Awaitable, Iterable, Sequence
 from typing import Protocol
 
 from groupsdk.errors import GroupSdkError
-from groupsdk.lazy_imports import override
 from groupsdk.shards.types import Lease, Shard
 
 
-class AsyncShardCallbacks(Protocol):
+class AsyncShardCallbacks:
     """The callbacks of a shard worker for asyncio: each may be a `def` or an `async def`; only `shards` is required.
 
     For one shard at most one of them runs at a time. Those in the past tense of the group's decisions, `on_shards_gained`
@@ -16,6 +16,7 @@ class AsyncShardCallbacks(Protocol):
     the others run beside `poll`, and may take their time.
     """
 
+    @abstractmethod
     def shards(self) -> Iterable[str | Shard] | Awaitable[Iterable[str | Shard]]:
         """Return the whole list of shards, by name, or as `Shard` with weight, needs and zone.
 
@@ -76,28 +77,6 @@ class AsyncShardCallbacks(Protocol):
         Args:
             names: what not to stand by for any more, sorted.
         """
-
-
-class ShardCallbacks(AsyncShardCallbacks, Protocol):
-    """The callbacks of a shard worker for threads; see `AsyncShardCallbacks`."""
-
-    @override
-    def shards(self) -> Iterable[str | Shard]: ...
-
-    @override
-    def on_shards_gained(self, leases: Sequence[Lease]) -> None: ...
-
-    @override
-    def on_shards_released(self, names: Sequence[str]) -> None: ...
-
-    @override
-    def on_shards_lost(self, names: Sequence[str]) -> None: ...
-
-    @override
-    def on_standby_gained(self, names: Sequence[str]) -> None: ...
-
-    @override
-    def on_standby_released(self, names: Sequence[str]) -> None: ...
 
 
 class EpochStoreError(GroupSdkError):

@@ -7,7 +7,6 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping
 from concurrent.futures import CancelledError
 from contextlib import suppress
-from types import TracebackType
 from typing import Any, Final, Self, TypeVar
 
 from groupsdk.admin.cluster import ClusterClient
@@ -244,15 +243,7 @@ class _ClosedError(ConfigError):
 class ShardDirectory:
     """Knows who owns each shard of a group, without being a member; for threads. A context manager.
 
-    As `AsyncShardDirectory`, on a background thread. All methods are thread-safe.
-
-    Args:
-        settings: Kafka's configuration keys of a connection; keywords are the same with underscores.
-        group_id: the group.
-        refresh_ms: how often to look, in milliseconds, at least 100.
-
-    Raises:
-        ConfigError: a setting is missing, unknown or out of bounds.
+    As `AsyncShardDirectory`, with its arguments, on a background thread. All methods are thread-safe.
     """
 
     def __init__(
@@ -279,23 +270,11 @@ class ShardDirectory:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def owner(self, name: str, timeout: float = 10.0) -> ShardOwner | None:
-        """Return the owner of a shard; wait for one while it has none, as while it is handed over.
-
-        Args:
-            name: the shard.
-            timeout: the longest wait, in seconds; 0: what is known now.
-
-        Returns:
-            The owner; None if nobody owns it.
+        """Return the owner of a shard; None if nobody owns it. It waits as `AsyncShardDirectory.owner` does.
 
         Raises:
             GroupSdkError: the group could not be looked at yet, or the directory is closed.

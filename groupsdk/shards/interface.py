@@ -8,31 +8,6 @@ from groupsdk.shards.config import ShardConfig
 from groupsdk.shards.epoch_topic import open_store
 from groupsdk.shards.membership import ShardMembership, ShardStatus
 from groupsdk.shards.types import Lease
-from groupsdk.snapshot import MemberSnapshot
-
-
-class HandleSide:
-    """`MemberSide`, which documents the methods, over the handle that the members of both drivers hold."""
-
-    def __init__(self, handle: EngineHandle) -> None:
-        self._handle = handle
-
-    def snapshot(self) -> MemberSnapshot:
-        return self._handle.snapshot()
-
-    def request_rejoin(self, reason: str, *, hand_over: bool = False) -> None:
-        if not self._handle.closed:  # or it needs none
-            self._handle.request_rejoin(reason, hand_over=hand_over)
-
-    def expect_rebalance(self, for_ms: int) -> None:
-        self._handle.expect_rebalance(for_ms)
-
-    def held_until_ms(self) -> int | None:
-        return self._handle.held_until_ms()
-
-    @property
-    def closed(self) -> bool:
-        return self._handle.closed
 
 
 def open_membership(
@@ -53,7 +28,7 @@ def open_membership(
     return ShardMembership(
         config,
         callbacks,
-        HandleSide(handle),
+        handle,
         store or open_store(config),
         handle.clock.now_ms,
         lambda: date.now_ms() // 1000,

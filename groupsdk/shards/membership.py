@@ -67,7 +67,7 @@ class MemberSide(Protocol):
         ...
 
     def request_rejoin(self, reason: str, *, hand_over: bool = False) -> None:
-        """Request a rebalance; see `RejoinRequested` for the ones in which shards change hands."""
+        """Request a rebalance, of a member that is not closed; see `RejoinRequested` for the ones in which shards change hands."""
         ...
 
     def expect_rebalance(self, for_ms: int) -> None:
@@ -211,13 +211,13 @@ class ShardMembership:
         """Have the list of shards asked for soon, by whoever leads."""
         self._refresh_wanted = True
         if not self.leader.leads:
-            self._member.request_rejoin("the list of shards may have changed")
+            self._rejoin("the list of shards may have changed")
 
     def drain(self) -> None:
         """Have everything moved to others, and leave then."""
         if not self._drain_wanted:
             self._drain_wanted = True
-            self._member.request_rejoin("draining")
+            self._rejoin("draining")
 
     def report_load(self, name: str, value: float) -> None:
         """Take in the load of a shard. Raises ShardError if the name or the value is not valid."""
@@ -315,10 +315,10 @@ class ShardMembership:
         if self._came_back and self._config.member.group_instance_id is not None:
             reason = self._came_back_to(told)
             if reason is not None:
-                self._member.request_rejoin(reason)
+                self._rejoin(reason)
         self._came_back = False
         if told.pending and not self._lost_in_join <= told.owned.keys():
-            self._member.request_rejoin("lost what the group waits for", hand_over=True)
+            self._rejoin("lost what the group waits for", hand_over=True)
         self._lost_in_join = frozenset()
         self._told_ms = now_ms
         alone = len(self.owner.holdings.releasing) >= told.pending
@@ -361,7 +361,7 @@ class ShardMembership:
             yield from self._stop_all()
         except BaseException:
             # a Ctrl-C: the worker has not left, and has to be given its shards again
-            self._member.request_rejoin("leaving was interrupted")
+            self._rejoin("leaving was interrupted")
             raise
 
     def stand_down(self) -> Steps[None]:
@@ -508,7 +508,7 @@ class ShardMembership:
         due = self._again_at_ms is not None and self._now_ms() >= self._again_at_ms
         if due and not self.owner.releases_since(self._told_ms):
             self._again_at_ms = None
-            self._member.request_rejoin("shards change hands", hand_over=True)
+            self._rejoin("shards change hands", hand_over=True)
 
     def _act(self) -> Steps[bool]:
         told = False
@@ -550,7 +550,7 @@ class ShardMembership:
                     self.owner.finished(action.call_id, self._now_ms(), raised=True)
                 started.result()
             case Rejoin(reason):
-                self._member.request_rejoin(reason, hand_over=True)
+                self._rejoin(reason, hand_over=True)
                 self.owner.asked()
             case Leave(reason):
                 level = logging.WARNING if self.owner.expelled else logging.INFO
@@ -577,7 +577,11 @@ class ShardMembership:
             # the join that waits for others has claimed all this, and its answer may give it back
             self._lost_in_join |= lost
         else:
-            self._member.request_rejoin(why)
+            self._rejoin(why)
+
+    def _rejoin(self, reason: str, *, hand_over: bool = False) -> None:
+        if not self._member.closed:  # or it needs none
+            self._member.request_rejoin(reason, hand_over=hand_over)
 
     def _break_off(self) -> None:
         """Take note that the group may go on without this worker, and begin another incarnation."""
@@ -597,7 +601,7 @@ class ShardMembership:
             return
         reason, error = yield from leader.check(now_ms)
         if reason is not None:
-            self._member.request_rejoin(reason)
+            self._rejoin(reason)
         if error is not None:
             raise error
 

@@ -15,7 +15,7 @@ from groupsdk.drivers.one_thread import OneThread, busy_text, nested_text
 from groupsdk.drivers.threads.member import AbstractCoordinator
 from groupsdk.lazy_imports import override
 from groupsdk.settings.config import MemberConfig
-from groupsdk.shards.callbacks import EpochStore, ShardCallbacks
+from groupsdk.shards.callbacks import AsyncShardCallbacks, EpochStore
 from groupsdk.shards.config import ShardConfig
 from groupsdk.shards.interface import ShardInterface, open_membership
 from groupsdk.shards.membership import ShardMembership
@@ -42,12 +42,12 @@ T = TypeVar("T")
 _LONGEST_MS: Final = 2**31 - 1
 
 
-class ShardWorker(ShardInterface, AbstractCoordinator, ShardCallbacks):
+class ShardWorker(ShardInterface, AbstractCoordinator, AsyncShardCallbacks):
     """A worker that owns some of its group's shards: subclass it, set `protocol_type` and write `shards`.
 
     The group's leader plans who owns which shard; every worker carries out its part. A shard that stays with its worker
     keeps running through a rebalance. One that moves is released first, and gained by the next worker after that. Each
-    `Lease` has an epoch that only rises, for fencing. See `ShardCallbacks` for what you may write.
+    `Lease` has an epoch that only rises, for fencing. See `AsyncShardCallbacks` for what you may write.
 
     Threads: one thread at a time drives the worker (`poll`, `ensure_active_group`, `leave_group`, `close`). `leases`,
     `lease`, `shard_status`, `report_load`, `request_refresh`, `drain`, `drained` and all that `AbstractCoordinator` names
@@ -83,7 +83,7 @@ class ShardWorker(ShardInterface, AbstractCoordinator, ShardCallbacks):
         self._groupsdk_alone = OneThread(busy_text("thread", "worker"), nested_text("worker"))
         self._groupsdk_leave_timeout_ms = _LONGEST_MS
 
-    # Yours to fill in; see `ShardCallbacks`.
+    # Yours to fill in; see `AsyncShardCallbacks`.
 
     @override
     @abstractmethod

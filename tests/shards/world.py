@@ -15,7 +15,7 @@ from groupsdk.errors import MemberClosedError
 from groupsdk.member import events
 from groupsdk.member.actions import AssignGroup, Call, CompleteJoin, PrepareJoin
 from groupsdk.member.classic.membership import ClassicMembership
-from groupsdk.shards.callbacks import EpochStoreError
+from groupsdk.shards.callbacks import AsyncShardCallbacks, EpochStoreError
 from groupsdk.shards.config import ShardConfig
 from groupsdk.shards.membership import ShardMembership
 from groupsdk.shards.owner import Callback
@@ -49,7 +49,7 @@ class OddError(Exception):
     """What the user's code raises."""
 
 
-class Work:
+class Work(AsyncShardCallbacks):
     """The user's code of one process, as `AsyncShardCallbacks`; what it works on, it has been told to."""
 
     def __init__(self, world: "ShardWorld", name: str) -> None:
@@ -60,11 +60,13 @@ class Work:
         self._world = world
         self._name = name
 
+    @override
     def shards(self) -> list[str]:
         if self._world.random.random() < self._world.list_raises:
             raise OddError("no list")
         return list(self._world.listed)
 
+    @override
     def on_shards_gained(self, leases: Sequence[Lease]) -> None:
         self._world.gained(self._name, leases)
         self._gains += 1
@@ -82,15 +84,19 @@ class Work:
                 del self.told[name]
                 self._world.released(name)
 
+    @override
     def on_shards_released(self, names: Sequence[str]) -> None: ...
 
+    @override
     def on_shards_lost(self, names: Sequence[str]) -> None:
         self.lost += len(names)
         for name in names:
             self.told.pop(name, None)
 
+    @override
     def on_standby_gained(self, names: Sequence[str]) -> None: ...
 
+    @override
     def on_standby_released(self, names: Sequence[str]) -> None: ...
 
 
