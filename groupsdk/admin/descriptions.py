@@ -2,9 +2,10 @@
 
 import json
 from base64 import b64encode
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from fnmatch import fnmatchcase
 from typing import Any, Final
 
 from groupsdk.assignment import TopicPartition
@@ -317,6 +318,16 @@ def shown(value: Any) -> str:
         return ""
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     return text if len(text) <= _SHOWN_BYTES else f"{text[:_SHOWN_BYTES]}…"
+
+
+def is_pattern(name: str) -> bool:
+    """Return whether a name has one of the characters by which shell patterns match others."""
+    return any(each in name for each in "*?[")
+
+
+def matches(name: str, patterns: Collection[str]) -> bool:
+    """Return whether a name matches one of some shell patterns, or there are none."""
+    return not patterns or any(fnmatchcase(name, each) for each in patterns)
 
 
 def ranges(partitions: Mapping[str, tuple[int, ...]] | tuple[TopicPartition, ...]) -> str:

@@ -1,8 +1,8 @@
 """List, describe and change groups; share and streams groups (KIP-932, KIP-1071) are described only."""
 
 import asyncio
-from collections.abc import Awaitable, Collection, Iterable, Mapping, Sequence
-from typing import Final
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from typing import Any, Final
 
 from groupsdk.admin import descriptions
 from groupsdk.admin.cluster import LATEST, ClusterClient
@@ -33,6 +33,7 @@ from groupsdk.wire.messages.offsets import (
     OffsetFetchResponseTopics,
 )
 from groupsdk.wire.messages.streams_groups import StreamsGroupDescribeRequest
+from groupsdk.wire.schema import Request
 
 
 _OTHER_TYPE: Final = (ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UNSUPPORTED_VERSION)
@@ -71,14 +72,14 @@ async def describe_group(client: ClusterClient, group_id: str) -> descriptions.G
 
     Raises BrokerError if the group may not be described.
     """
-    found = await _if_of_its_type(_describe_consumer(client, group_id))
+    found = await _if_of_its_type(_describe(client, group_id, descriptions.GroupType.CONSUMER))
     if found is not None:
         return found
     classic = await _describe_classic(client, group_id)
     if classic.state != _DEAD:
         return classic
-    for describe in (_describe_share, _describe_streams):
-        found = await _if_of_its_type(describe(client, group_id))
+    for kind in (descriptions.GroupType.SHARE, descriptions.GroupType.STREAMS):
+        found = await _if_of_its_type(_describe(client, group_id, kind))
         if found is not None and found.state != _DEAD:
             return found
     return classic
@@ -273,47 +274,22 @@ async def remove_members(
     return dict(zip((each.member_id for each in members), codes, strict=True))
 
 
-async def _describe_consumer(client: ClusterClient, group_id: str) -> descriptions.GroupDescription:
-    answer = await client.ask_coordinator(
-        group_id,
-        ConsumerGroupDescribeRequest((group_id,)),
-        lambda found: _first_code(each.error_code for each in found.groups),
-    )
-    return of_consumer_group(answer.groups[0], await client.coordinator(group_id))
-
-
-async def _describe_share(client: ClusterClient, group_id: str) -> descriptions.GroupDescription:
-    answer = await client.ask_coordinator(
-        group_id,
-        ShareGroupDescribeRequest((group_id,)),
-        lambda found: _first_code(each.error_code for each in found.groups),
-    )
-    return of_share_group(answer.groups[0], await client.coordinator(group_id))
-
-
-async def _describe_streams(client: ClusterClient, group_id: str) -> descriptions.GroupDescription:
-    answer = await client.ask_coordinator(
-        group_id,
-        StreamsGroupDescribeRequest((group_id,)),
-        lambda found: _first_code(each.error_code for each in found.groups),
-    )
-    return of_streams_group(answer.groups[0], await client.coordinator(group_id))
+async def _describe(
+    client: ClusterClient, group_id: str, kind: descriptions.GroupType
+) -> descriptions.GroupDescription:
+    request, read = DESCRIBED_BY[kind]
+    answer = await client.ask_coordinator(group_id, request((group_id,)), _code_of_groups)
+    return read(answer.groups[0], await client.coordinator(group_id))
 
 
 def of_consumer_group(
     group: group_admin.DescribedGroup, coordinator: int
 ) -> descriptions.GroupDescription:
     """Convert an answer of ConsumerGroupDescribe."""
-    return descriptions.GroupDescription(
-        group_id=group.group_id,
-        type=descriptions.GroupType.CONSUMER,
-        state=group.group_state,
-        protocol_type=CONSUMER_PROTOCOL_TYPE,
-        assignor=group.assignor_name,
-        coordinator=coordinator,
-        members=tuple(sorted(map(_consumer_member, group.members), key=lambda m: m.member_id)),
-        epoch=group.group_epoch,
-        assignment_epoch=group.assignment_epoch,
+    members = map(_consumer_member, group.members)
+    kind = descriptions.GroupType.CONSUMER
+    return _with_epochs(
+        group, kind, CONSUMER_PROTOCOL_TYPE, coordinator, members, group.assignor_name
     )
 
 
@@ -321,29 +297,22 @@ def of_share_group(
     group: group_admin.DescribedShareGroup, coordinator: int
 ) -> descriptions.GroupDescription:
     """Convert an answer of ShareGroupDescribe."""
-    members = tuple(
+    kind = descriptions.GroupType.SHARE
+    members = (
         descriptions.Member(
             member_id=each.member_id,
             client_id=each.client_id,
             host=each.client_host,
             rack=each.rack_id,
-            protocol=descriptions.GroupType.SHARE,
+            protocol=kind,
             epoch=each.member_epoch,
             subscription=descriptions.Subscription(tuple(each.subscribed_topic_names)),
             assignment=_named(each.assignment),
         )
-        for each in sorted(group.members, key=lambda member: member.member_id)
+        for each in group.members
     )
-    return descriptions.GroupDescription(
-        group_id=group.group_id,
-        type=descriptions.GroupType.SHARE,
-        state=group.group_state,
-        protocol_type=_SHARE_PROTOCOL_TYPE,
-        assignor=group.assignor_name,
-        coordinator=coordinator,
-        members=members,
-        epoch=group.group_epoch,
-        assignment_epoch=group.assignment_epoch,
+    return _with_epochs(
+        group, kind, _SHARE_PROTOCOL_TYPE, coordinator, members, group.assignor_name
     )
 
 
@@ -354,32 +323,51 @@ def of_streams_group(
     topology = group.topology
     subtopologies = (topology.subtopologies if topology is not None else None) or ()
     topics = tuple(sorted({topic for each in subtopologies for topic in each.source_topics}))
-    members = tuple(
+    kind = descriptions.GroupType.STREAMS
+    members = (
         descriptions.Member(
             member_id=each.member_id,
             client_id=each.client_id,
             host=each.client_host,
             instance_id=each.instance_id,
             rack=each.rack_id,
-            protocol=descriptions.GroupType.STREAMS,
+            protocol=kind,
             epoch=each.member_epoch,
             subscription=descriptions.Subscription(topics),
             assignment=_tasks(each.assignment),
             target=_tasks(each.target_assignment),
         )
-        for each in sorted(group.members, key=lambda member: member.member_id)
+        for each in group.members
     )
+    return _with_epochs(group, kind, _STREAMS_PROTOCOL_TYPE, coordinator, members)
+
+
+def _with_epochs(
+    group: group_admin.DescribedGroup
+    | group_admin.DescribedShareGroup
+    | streams_groups.DescribedGroup,
+    kind: descriptions.GroupType,
+    protocol_type: str,
+    coordinator: int,
+    members: Iterable[descriptions.Member],
+    assignor: str = "",
+) -> descriptions.GroupDescription:
+    """Describe a group of one of the protocols whose members heartbeat under epochs."""
     return descriptions.GroupDescription(
         group_id=group.group_id,
-        type=descriptions.GroupType.STREAMS,
+        type=kind,
         state=group.group_state,
-        protocol_type=_STREAMS_PROTOCOL_TYPE,
-        assignor="",
+        protocol_type=protocol_type,
+        assignor=assignor,
         coordinator=coordinator,
-        members=members,
+        members=_in_order(members),
         epoch=group.group_epoch,
         assignment_epoch=group.assignment_epoch,
     )
+
+
+def _in_order(members: Iterable[descriptions.Member]) -> tuple[descriptions.Member, ...]:
+    return tuple(sorted(members, key=lambda member: member.member_id))
 
 
 def _tasks(assignment: streams_groups.Assignment) -> descriptions.Assignment:
@@ -437,12 +425,7 @@ def of_classic_group(
         protocol_type=group.protocol_type,
         assignor=group.protocol_data,
         coordinator=coordinator,
-        members=tuple(
-            sorted(
-                (_classic_member(group, each) for each in group.members),
-                key=lambda member: member.member_id,
-            )
-        ),
+        members=_in_order(_classic_member(group, each) for each in group.members),
     )
 
 
@@ -457,9 +440,7 @@ async def describe_classic_members(
     """
     try:
         answer = await client.ask_coordinator(
-            group_id,
-            DescribeGroupsRequest((group_id,)),
-            lambda found: _first_code(each.error_code for each in found.groups),
+            group_id, DescribeGroupsRequest((group_id,)), _code_of_groups
         )
     except BrokerError as error:
         # from version 6 on (KIP-1043); earlier versions report the state Dead
@@ -489,3 +470,24 @@ def _classic_member(
 
 def _first_code(codes: Iterable[int]) -> int:
     return next((each for each in codes if each), 0)
+
+
+def _code_of_groups(answer: Any) -> int:
+    return _first_code(each.error_code for each in answer.groups)
+
+
+DESCRIBED_BY: Final[
+    Mapping[
+        descriptions.GroupType,
+        tuple[
+            Callable[[tuple[str, ...]], Request[Any]],
+            Callable[[Any, int], descriptions.GroupDescription],
+        ],
+    ]
+] = {
+    descriptions.GroupType.CLASSIC: (DescribeGroupsRequest, of_classic_group),
+    descriptions.GroupType.CONSUMER: (ConsumerGroupDescribeRequest, of_consumer_group),
+    descriptions.GroupType.SHARE: (ShareGroupDescribeRequest, of_share_group),
+    descriptions.GroupType.STREAMS: (StreamsGroupDescribeRequest, of_streams_group),
+}
+"""The request that describes groups of a type, and what reads a group of its answer, with the coordinator."""

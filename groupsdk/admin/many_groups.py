@@ -6,9 +6,9 @@ asked for alone.
 """
 
 import asyncio
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import islice
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 from groupsdk.admin import groups as one_group
 from groupsdk.admin.cluster import ClusterClient
@@ -21,28 +21,11 @@ from groupsdk.admin.descriptions import (
 )
 from groupsdk.assignment import TopicPartition
 from groupsdk.errors import UnsupportedVersionError
-from groupsdk.wire.messages.group_admin import (
-    ConsumerGroupDescribeRequest,
-    ShareGroupDescribeRequest,
-)
-from groupsdk.wire.messages.groups import DescribeGroupsRequest
 from groupsdk.wire.messages.offsets import OffsetFetchRequest, OffsetFetchRequestGroup
-from groupsdk.wire.messages.streams_groups import StreamsGroupDescribeRequest
-from groupsdk.wire.schema import Request
 
 
 T = TypeVar("T")
 
-Describing = tuple[
-    Callable[[tuple[str, ...]], Request[Any]], Callable[[Any, int], GroupDescription]
-]
-
-_DESCRIBED_BY: Final[Mapping[GroupType, Describing]] = {
-    GroupType.CLASSIC: (DescribeGroupsRequest, one_group.of_classic_group),
-    GroupType.CONSUMER: (ConsumerGroupDescribeRequest, one_group.of_consumer_group),
-    GroupType.SHARE: (ShareGroupDescribeRequest, one_group.of_share_group),
-    GroupType.STREAMS: (StreamsGroupDescribeRequest, one_group.of_streams_group),
-}
 _GROUPS_AT_ONCE: Final = 50
 _TOPICS_AT_ONCE: Final = 500
 _PARTITIONS_AT_ONCE: Final = 2_000
@@ -72,9 +55,9 @@ async def describe_listed(
 async def _describe(
     client: ClusterClient, node_id: int, kind: GroupType, listed: Sequence[GroupListing]
 ) -> list[GroupDescription]:
-    if kind not in _DESCRIBED_BY:
+    if kind not in one_group.DESCRIBED_BY:
         return [_as_listed(each) for each in listed]
-    request, read = _DESCRIBED_BY[kind]
+    request, read = one_group.DESCRIBED_BY[kind]
     described: list[GroupDescription] = []
     for some in _parts(listed, _GROUPS_AT_ONCE):
         asked = request(tuple(each.group_id for each in some))

@@ -6,14 +6,19 @@ Neither depends on the display: a terminal and a web page show the same `Cluster
 
 import asyncio
 import contextlib
-import fnmatch
 from collections import deque
 from collections.abc import AsyncGenerator, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from groupsdk.admin.cluster import ClusterClient
-from groupsdk.admin.descriptions import REBALANCING, GroupDescription, Member, PartitionLag
+from groupsdk.admin.descriptions import (
+    REBALANCING,
+    GroupDescription,
+    Member,
+    PartitionLag,
+    matches,
+)
 from groupsdk.admin.groups import list_groups
 from groupsdk.admin.many_groups import describe_listed, lags_of
 from groupsdk.clock import Clock, WallClock
@@ -265,11 +270,7 @@ async def look(
 
     Groups of a type that the brokers cannot describe are returned without members.
     """
-    listed = [
-        each
-        for each in await list_groups(client)
-        if not patterns or any(fnmatch.fnmatchcase(each.group_id, one) for one in patterns)
-    ]
+    listed = [each for each in await list_groups(client) if matches(each.group_id, patterns)]
     described = await describe_listed(client, listed)
     found = sorted(
         (each for each in described if each.state != _DEAD), key=lambda each: each.group_id
