@@ -208,18 +208,7 @@ class Worker:
                 standbys=store.standbys,
             )
 
-        return self._run(
-            join,
-            store,
-            worker_id=config.worker_id,
-            policy=config.restart,
-            grace_ms=config.task_shutdown_graceful_timeout_ms,
-            sync_timeout_ms=config.worker_sync_timeout_ms,
-            plan_interval_ms=config.plan_interval_ms,
-            session_keys=config.session_keys,
-            topic_tracking=config.topic_tracking,
-            providers=config.providers,
-        )
+        return self._run(join, store, config)
 
     def start_standalone(
         self,
@@ -249,12 +238,7 @@ class Worker:
         return self._run(
             lambda listener, configs: LocalGroup(listener, configs, first_generation),
             store,
-            worker_id=config.worker_id,
-            policy=config.restart,
-            grace_ms=config.task_shutdown_graceful_timeout_ms,
-            plan_interval_ms=config.plan_interval_ms,
-            topic_tracking=config.topic_tracking,
-            providers=config.providers,
+            config,
         )
 
     def _config(
@@ -272,7 +256,7 @@ class Worker:
         self,
         join: Callable[[RebalanceListener, Callable[[], ClusterConfigState]], WorkerMembership],
         store: ConnectStore,
-        **options: Any,
+        config: ConnectConfig,
     ) -> ConnectWorker:
         classes, permanent = dict(self._classes), dict(self._permanent)
         for name, pair in self._functions.items():
@@ -283,7 +267,7 @@ class Worker:
             raise ConfigError(
                 "the worker has no connectors: register a function with @app.task, or a class with @app.connector"
             )
-        worker = ConnectWorker(join, store, classes, permanent=permanent, **options)
+        worker = ConnectWorker(join, store, classes, permanent, config)
         try:
             worker.start()
         except BaseException:

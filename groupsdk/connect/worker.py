@@ -8,21 +8,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from groupsdk.clock import Clock, SystemClock, WallClock
+from groupsdk.clock import SystemClock, WallClock
+from groupsdk.connect.config import ConnectConfig
 from groupsdk.connect.connectors.admin import ConnectorAdmin, WorkerRequests
-from groupsdk.connect.connectors.secrets import NO_PROVIDERS, ConfigProviders
 from groupsdk.connect.errors import ConnectError
 from groupsdk.connect.group.coordinator import MembershipView, OpenGroup
 from groupsdk.connect.group.herder import Herder, HerderState, ReadConfigs, Reconcile, Rejoin
 from groupsdk.connect.group.leader import Leader, fencing_token
 from groupsdk.connect.group.work import Work
-from groupsdk.connect.rest.session_key import SessionKeySettings
 from groupsdk.connect.store.config_backing_store import ClusterConfigState, Config, RestartRequest
-from groupsdk.connect.store.status_backing_store import TOPIC_TRACKING, TopicTracking
 from groupsdk.connect.store.store import ConnectStore
 from groupsdk.connect.tasks.supervisor import Supervisor
 from groupsdk.connect.tasks.task import Connector
-from groupsdk.connect.tasks.tolerance import RestartPolicy
 from groupsdk.connect.worker_metrics import REBALANCE, Metric
 from groupsdk.errors import GroupSdkError
 from groupsdk.wire.connect_protocol import ConnectAssignment, ConnectorTaskId
@@ -58,15 +55,7 @@ class ConnectWorker:
         store: keeps what outlives the worker.
         classes: connectors' classes, by the names that configurations use.
         permanent: connectors that are there always, with their configurations; the leader writes them.
-        worker_id: what this worker is called in statuses.
-        policy: how failed tasks are restarted.
-        grace_ms: how long a task may take to end.
-        sync_timeout_ms: how long to read the configurations to their end.
-        plan_interval_ms: how often to plan the tasks of all connectors, in milliseconds; 0: only at rebalances.
-        session_keys: how workers sign their requests to each other.
-        topic_tracking: whether to keep which topics tasks use.
-        providers: where the variables of configurations come from.
-        clock: the time; for tests.
+        config: the worker's settings.
     """
 
     def __init__(
@@ -74,23 +63,14 @@ class ConnectWorker:
         open_group: OpenGroup,
         store: ConnectStore,
         classes: Mapping[str, type[Connector]],
-        *,
-        permanent: Mapping[str, Config] | None = None,
-        worker_id: str = "",
-        policy: RestartPolicy | None = None,
-        grace_ms: int = 5_000,
-        sync_timeout_ms: int = 3_000,
-        plan_interval_ms: int = 0,
-        session_keys: SessionKeySettings | None = None,
-        topic_tracking: TopicTracking = TOPIC_TRACKING,
-        providers: ConfigProviders = NO_PROVIDERS,
-        clock: Clock | None = None,
+        permanent: Mapping[str, Config],
+        config: ConnectConfig,
     ) -> None:
-        self.worker_id = worker_id or f"{socket.gethostname()}:{os.getpid()}"
+        self.worker_id = config.worker_id or f"{socket.gethostname()}:{os.getpid()}"
         self.error: BaseException | None = None
         """Why the worker ended by itself."""
-        self._clock = clock or SystemClock()
-        self._sync_timeout_ms = sync_timeout_ms
+        self._clock = SystemClock()
+        self._sync_timeout_ms = config.worker_sync_timeout_ms
         self._herder = Herder()
         self._store = store
         self.requests = WorkerRequests(self._clock, self._wake)
@@ -100,24 +80,24 @@ class ConnectWorker:
             store=store,
             classes=classes,
             worker_id=self.worker_id,
-            policy=policy or RestartPolicy(),
-            grace_ms=grace_ms,
+            policy=config.restart,
+            grace_ms=config.task_shutdown_graceful_timeout_ms,
             clock=self._clock,
             notify=self._wake,
             holds=self._may_go_on,
             lease=self._lease,
             lapsed=self._halt,
-            tracks_topics=topic_tracking.enable,
-            providers=providers,
+            tracks_topics=config.topic_tracking_enable,
+            providers=config.providers,
         )
         self._leader = Leader(
             store=store,
             classes=classes,
-            permanent=permanent or {},
+            permanent=permanent,
             worker_id=self.worker_id,
-            plan_interval_ms=plan_interval_ms,
+            plan_interval_ms=config.plan_interval_ms,
             wake=self._wake,
-            providers=providers,
+            providers=config.providers,
         )
         self.admin = ConnectorAdmin(
             store=store,
@@ -127,9 +107,9 @@ class ConnectWorker:
             group=self._group,
             requests=self.requests,
             token_after=self.token_after,
-            session_keys=session_keys or SessionKeySettings(),
-            topic_tracking=topic_tracking,
-            providers=providers,
+            session_keys=config.session_keys,
+            topic_tracking=config.topic_tracking,
+            providers=config.providers,
         )
         """Changes connectors, and shows what becomes of them."""
         self._date = WallClock(self._clock)
@@ -244,12 +224,6 @@ class ConnectWorker:
     def state(self) -> HerderState:
         """The state of this worker between two rebalances."""
         return self._herder.state
-
-    @property
-    def rebalance_at_ms(self) -> int | None:
-        """When delayed work will be assigned, in milliseconds since 1970; None if no work is delayed."""
-        at_ms = self._herder.rejoin_at_ms
-        return None if at_ms is None else at_ms - self._clock.now_ms() + self._date.now_ms()
 
     def reconfigure(self) -> None:
         """Have the leader plan the tasks of all connectors again."""

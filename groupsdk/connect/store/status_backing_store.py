@@ -170,9 +170,6 @@ class TopicTracking:
     """Whether they may be forgotten on request: `topic.tracking.allow.reset`."""
 
 
-TOPIC_TRACKING: Final = TopicTracking()
-
-
 @dataclass(frozen=True, slots=True)
 class TopicUse:
     """The first use of a topic by a connector, since it was created or its topics were last forgotten."""

@@ -191,11 +191,6 @@ class Supervisor:
     def owned(self) -> Work:
         return Work(tuple(self._connectors), tuple(self._slots))
 
-    def error_counts(self) -> dict[ConnectorTaskId, ErrorCounts]:
-        """Return the record error counts of each owned task. May be called from any thread."""
-        with self._counting:
-            return {slot.task_id: replace(slot.errors) for slot in list(self._slots.values())}
-
     def metrics(self) -> list[Metric]:
         """Return the metrics of owned work and of startups. May be called from any thread."""
         with self._counting:

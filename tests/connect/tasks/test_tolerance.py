@@ -194,7 +194,7 @@ def worker_of(stack: ExitStack, **settings: Any) -> ConnectWorker:
 
 def errors_of(worker: ConnectWorker, name: str) -> ErrorCounts:
     """What was counted of a connector's first task."""
-    return worker._supervisor.error_counts()[ConnectorTaskId(name, 0)]
+    return worker._supervisor._slots[ConnectorTaskId(name, 0)].errors
 
 
 @pytest.mark.parametrize("kind", KINDS)
