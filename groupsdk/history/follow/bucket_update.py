@@ -24,7 +24,7 @@ from groupsdk.history.follow.group_state import FollowedGroup, ReplayContext
 from groupsdk.history.sources.filesystems import file_system
 from groupsdk.history.tables import table_files
 from groupsdk.history.tables.ledger import CLOSED, OPEN, LiveFile
-from groupsdk.history.tables.stage_files import STAGES, StageFiles
+from groupsdk.history.tables.stage_files import STAGES, StageFiles, list_files
 from groupsdk.history.tables.stages import RECORDS
 
 
@@ -185,7 +185,7 @@ class _BucketUpdate:
     def _fresh(self, part: str) -> _Rows:
         task = self._task
         folder = f"{self._root}/{task.folder}/{part}/{STAGES}/{RECORDS}/bucket={task.bucket}"
-        paths = [each.path for each in table_files.list_files(self._system, folder)]
+        paths = [each.path for each in list_files(self._system, folder)]
         return _Rows.of(table_files.read_files(self._system, paths, RECORDS))
 
     def _load_states(self, fresh: Collection[str]) -> dict[str, _Known]:

@@ -22,13 +22,12 @@ from groupsdk.history.standing import latest_ms
 from groupsdk.history.tables import ledger
 from groupsdk.history.tables.lake_changes import changes, lake_rows, lake_schema
 from groupsdk.history.tables.schemas import TABLES
-from groupsdk.history.tables.stage_files import NO_DAY, STAGES, StageFiles, with_cluster
+from groupsdk.history.tables.stage_files import NO_DAY, STAGES, StageFiles, list_files, with_cluster
 from groupsdk.history.tables.stage_tables import RUN_TABLES, TableSource, highest, sum_of
 from groupsdk.history.tables.stages import COVERAGE, DEFERRED, RECORDS, TALLY, TOPIC_HINTS
 from groupsdk.history.tables.table_files import (
     TALLIES,
     added_below,
-    list_files,
     merge,
     merge_tasks,
     read_files,
@@ -128,7 +127,10 @@ class Update:
         self._step("lag")
         spans = self._paths("commit_spans")
         self._replace(
-            "lag", whole_log.lower_bounds(self._read(spans, "commit_spans", whole_log.LAG_COLUMNS))
+            "lag",
+            whole_log.lower_bounds(
+                read_files(self._system, spans, "commit_spans", whole_log.LAG_COLUMNS)
+            ),
         )
         self._step("quality")
         self._replace("topics", whole_log.topics_table(named))
@@ -157,7 +159,8 @@ class Update:
             return slo_table(())
         since_ms = end_ms - max(each.period_ms for each in objectives)
         needed = {
-            name: self._read(
+            name: read_files(
+                self._system,
                 self._paths(name),
                 name,
                 columns,
@@ -173,7 +176,7 @@ class Update:
 
     def _settle(self) -> Mapping[str, int]:
         """Resolve commits within transactions; returns how far they are resolved."""
-        new = self._read(self._read_paths(DEFERRED), DEFERRED)
+        new = read_files(self._system, self._read_paths(DEFERRED), DEFERRED)
         carried = self._live_rows(DEFERRED)
         for table in ("offset_commits", DEFERRED):
             for live in self._state.of(table, kind=ledger.OPEN):
@@ -189,7 +192,7 @@ class Update:
 
     def _fold(self) -> None:
         for name in FOLDED:
-            new = self._read(self._read_paths(name), name)
+            new = read_files(self._system, self._read_paths(name), name)
             rows = fold(name, self._live_rows(name), new)
             self._folded[name] = rows
             self._replace(name, rows)
@@ -197,7 +200,9 @@ class Update:
     def _committed(self, groups: Collection[str]) -> Mapping[tuple[str, str], int]:
         """Return the highest partition that each of some groups has committed of each topic."""
         columns = ("group_id", "topic", "partition", "commits")
-        rows = self._read(self._paths(RECORDS), RECORDS, columns, groups=sorted(groups))
+        rows = read_files(
+            self._system, self._paths(RECORDS), RECORDS, columns, groups=sorted(groups)
+        )
         return highest(rows.filter(pc.greater(pc.fill_null(rows.column("commits"), 0), 0)))
 
     def _update_groups(self, context: Context, hints: Any, *, has_modern: bool) -> Context:
@@ -288,10 +293,12 @@ class Update:
             for source, live in each.added
             if live.table == SIZES
         ]
-        return self._read(paths, SIZES)
+        return read_files(self._system, paths, SIZES)
 
     def _tally(self) -> Any:
-        groups = self._read(self._paths(TALLIES), TALLIES, ("src_partition", "what", "n"))
+        groups = read_files(
+            self._system, self._paths(TALLIES), TALLIES, ("src_partition", "what", "n")
+        )
         return pa.concat_tables([self._folded[TALLY], groups])
 
     def _merge(self) -> None:
@@ -335,7 +342,10 @@ class Update:
         """Write the rows that this update changes in a lakehouse: the first one's are in its files."""
         for name in RUN_TABLES if self._state.update else ():
             before, after = (
-                lake_rows(name, with_cluster(name, self._read(paths, name), self._cluster_id))
+                lake_rows(
+                    name,
+                    with_cluster(name, read_files(self._system, paths, name), self._cluster_id),
+                )
                 for paths in self._changed_paths(name)
             )
             if self._remade and name in GROUP_TABLES and name not in _READ_AGAIN:
@@ -392,7 +402,7 @@ class Update:
         paths = [
             f"{self._directory.root}/{each.path}" for each in self._state.of(name, kind=ledger.OPEN)
         ]
-        return self._read(paths, name)
+        return read_files(self._system, paths, name)
 
     def _paths(self, table: str) -> list[str]:
         root = self._directory.root
@@ -403,17 +413,6 @@ class Update:
         ]
         new = [source for source, live in self._change.added if live.table == table]
         return [*paths, *(f"{self._folder}/{source}" for source in new)]
-
-    def _read(
-        self,
-        paths: Iterable[str],
-        table: str,
-        columns: Sequence[str] | None = None,
-        *,
-        groups: Sequence[str] | None = None,
-        since: tuple[str, int] | None = None,
-    ) -> Any:
-        return read_files(self._system, paths, table, columns, groups=groups, since=since)
 
 
 def _delivered(state: ledger.State) -> frozenset[str]:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
-class ParquetTables:
+class ParquetTables(StageTables):
     """Tables as Parquet files, on this machine or on a file system that pyarrow knows; needs no Spark."""
 
     def __init__(self, out: str) -> None:
@@ -25,13 +25,7 @@ class ParquetTables:
             raise ConfigError(
                 f"{out} has no tables of a history: make them with `groupsdk history run`"
             )
-        self._tables = StageTables(system, root)
-
-    def read(self, name: str, columns: Sequence[str], groups: Sequence[str] | None = None) -> Any:
-        return self._tables.read(name, columns, groups=groups)
-
-    def count(self, name: str) -> int:
-        return self._tables.count(name)
+        super().__init__(system, root)
 
 
 def readable(root: str, table_format: str, tables: Mapping[str, "DataFrame"]) -> TableSource:

@@ -11,7 +11,7 @@ from zlib import crc32
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyarrow import parquet
+from pyarrow import fs, parquet
 
 from groupsdk.history.tables.schemas import CLUSTER, RAW, TABLES, UNKNOWN_CLUSTER
 from groupsdk.history.tables.stages import DEFERRED, RECORDS, STAGED
@@ -238,6 +238,30 @@ class StageFiles:
                 group_bytes=WIDE_BYTES,
             )
         return self._open[folder]
+
+
+def list_files(system: Any, folder: str) -> list[Any]:
+    """Return the `pyarrow.fs.FileInfo` of each complete Parquet file below `folder` on the pyarrow file system `system`."""
+    found = system.get_file_info(fs.FileSelector(folder, recursive=True, allow_not_found=True))
+    return sorted(
+        (
+            each
+            for each in found
+            if each.type == fs.FileType.File
+            # a file that is being written, or was left behind, has a dot before its name
+            if each.base_name.endswith(".parquet") and not each.base_name.startswith(".")
+        ),
+        key=lambda each: str(each.path),
+    )
+
+
+def bounds_of(row_group: Any, column: str) -> Any:
+    """Return the statistics of a column in a row group, with its `min` and `max`; None if the file does not have them."""
+    for number in range(row_group.num_columns):
+        found = row_group.column(number)
+        if found.path_in_schema == column and found.statistics is not None:
+            return found.statistics if found.statistics.has_min_max else None
+    return None
 
 
 def with_cluster(name: str, rows: Any, cluster_id: str) -> Any:

@@ -5,10 +5,17 @@ from typing import Any, Final, Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyarrow import fs, parquet
+from pyarrow import parquet
 
 from groupsdk.history.tables.schemas import RAW, TABLES, UNKNOWN_CLUSTER
-from groupsdk.history.tables.stage_files import NO_DAY, StageFiles, folder_of, schema_of
+from groupsdk.history.tables.stage_files import (
+    NO_DAY,
+    StageFiles,
+    bounds_of,
+    folder_of,
+    list_files,
+    schema_of,
+)
 from groupsdk.history.tables.stages import RECORDS
 
 
@@ -50,24 +57,14 @@ class StageTables:
 
     def files(self, name: str) -> list[str]:
         """Return the paths of the complete files of the table or stage `name`."""
-        folder = f"{self._root}/{folder_of(name)}"
-        found = self._system.get_file_info(
-            fs.FileSelector(folder, recursive=True, allow_not_found=True)
-        )
-        return sorted(
-            each.path
-            for each in found
-            if each.type == fs.FileType.File and each.base_name.endswith(".parquet")
-            # a file that is being written, or was left behind, has a dot before its name
-            if not each.base_name.startswith(".")
-        )
+        return [each.path for each in list_files(self._system, f"{self._root}/{folder_of(name)}")]
 
     def read(
         self,
         name: str,
         columns: Sequence[str] | None = None,
-        *,
         groups: Collection[str | None] | None = None,
+        *,
         files: Sequence[str] | None = None,
     ) -> Any:
         # pyarrow.dataset does the same, but importing it imports pandas
@@ -172,41 +169,22 @@ def _after(partitions: Any, offsets: Any, place: LogPosition) -> Any:
 
 def _may_have(row_group: Any, first: LogPosition, last: LogPosition) -> bool:
     """Return whether a row group may have rows between two positions; offsets decide only within one partition."""
-    if first[0] != last[0]:
-        return True
-    for number in range(row_group.num_columns):
-        column = row_group.column(number)
-        known = column.statistics
-        if column.path_in_schema == "src_offset" and known is not None and known.has_min_max:
-            return bool(known.min <= last[1] and known.max >= first[1])
-    return True
+    known = bounds_of(row_group, "src_offset") if first[0] == last[0] else None
+    return known is None or bool(known.min <= last[1] and known.max >= first[1])
 
 
 def _row_groups(metadata: Any, groups: Collection[str | None] | None) -> list[int]:
     """Return the row groups of a file that may have rows of some groups: files of explained groups are sorted by group."""
-    every = list(range(metadata.num_row_groups))
+    every = range(metadata.num_row_groups)
     if groups is None or None in groups:
-        return every
-    place = next(
-        (
-            number
-            for number in range(metadata.num_columns)
-            if metadata.schema.column(number).path == "group_id"
-        ),
-        None,
-    )
-    if place is None:
-        return every
-    found = []
-    for number in every:
-        known = metadata.row_group(number).column(place).statistics
-        if (
-            known is None
-            or not known.has_min_max
-            or any(each is not None and known.min <= each <= known.max for each in groups)
-        ):
-            found.append(number)
-    return found
+        return list(every)
+    bounds = [(number, bounds_of(metadata.row_group(number), "group_id")) for number in every]
+    return [
+        number
+        for number, known in bounds
+        if known is None
+        or any(each is not None and known.min <= each <= known.max for each in groups)
+    ]
 
 
 def highest(rows: Any) -> dict[tuple[str, str], int]:

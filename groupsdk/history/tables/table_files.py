@@ -8,13 +8,19 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyarrow import fs, parquet
+from pyarrow import parquet
 
 from groupsdk.history.explain import SIZES
 from groupsdk.history.sources.filesystems import file_system
 from groupsdk.history.tables.ledger import CLOSED, STORE, LiveFile
 from groupsdk.history.tables.schemas import TABLES
-from groupsdk.history.tables.stage_files import STAGES, StageFiles, with_cluster
+from groupsdk.history.tables.stage_files import (
+    STAGES,
+    StageFiles,
+    bounds_of,
+    list_files,
+    with_cluster,
+)
 from groupsdk.history.tables.stages import COVERAGE, DEFERRED, RECORDS, STAGED, TALLY, TOPIC_HINTS
 
 
@@ -66,20 +72,6 @@ def declared(table: str, *, with_day: bool = True) -> Any:
     return schema
 
 
-def list_files(system: Any, folder: str) -> list[Any]:
-    """Return the `pyarrow.fs.FileInfo` of each complete Parquet file below `folder` on the pyarrow file system `system`."""
-    found = system.get_file_info(fs.FileSelector(folder, recursive=True, allow_not_found=True))
-    return sorted(
-        (
-            each
-            for each in found
-            if each.type == fs.FileType.File
-            if each.base_name.endswith(".parquet") and not each.base_name.startswith(".")
-        ),
-        key=lambda each: str(each.path),
-    )
-
-
 def read_batches(
     system: Any,
     path: str,
@@ -106,11 +98,8 @@ def read_batches(
 
 
 def _reaches(row_group: Any, column: str, since_ms: int) -> bool:
-    for number in range(row_group.num_columns):
-        of = row_group.column(number)
-        if of.path_in_schema == column and of.statistics is not None and of.statistics.has_min_max:
-            return bool(of.statistics.max.timestamp() * 1000 >= since_ms)
-    return True
+    known = bounds_of(row_group, column)
+    return known is None or known.max.timestamp() * 1000 >= since_ms
 
 
 def read_files(
