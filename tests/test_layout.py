@@ -116,7 +116,7 @@ BUDGETS: dict[tuple[str, ...], int] = {
     ("assignors", "groupsdk/assignment/check"): 8_755,
     ("groupsdk/broker",): 29_020,
     # objectives, standstills and the groups' state at the end of the log; a lakehouse, by both engines, with the log itself
-    ("groupsdk/history",): 18_450,
+    ("groupsdk/history",): 18_435,
     (
         "groupsdk/admin",
         "groupsdk/cli",

@@ -18,7 +18,7 @@ from groupsdk.assignment.plan import Plan
 from groupsdk.cli.command import Command
 from groupsdk.cli.connection import Connection, connection_options
 from groupsdk.cli.output import json_option, write_json, write_table
-from groupsdk.cli.process import log_level_option, put_on_path, set_up_logging
+from groupsdk.cli.process import log_level_option, put_on_path
 from groupsdk.errors import ConfigError
 from groupsdk.printable import printable_lines
 from groupsdk.settings.properties import read_text
@@ -121,7 +121,6 @@ def assign(
     shows_plan: bool,
     connection: Connection,
     as_json: bool,
-    log_level: str,
     **given: Any,
 ) -> None:
     """Show what each assignor would do: balance, moves, time, and why each partition is where it is.
@@ -129,7 +128,6 @@ def assign(
     Nothing is changed. A file is JSON: {"topics": {NAME: COUNT}, "members": {NAME: {"topics": [...],
     "owned": {TOPIC: [...]}, "rack": ...}}}.
     """
-    set_up_logging(log_level)
     situation = _situation(given, connection)
     put_on_path()
     outcomes = [run_assignor(each, situation) for each in names or known_assignors()]

@@ -18,7 +18,7 @@ from groupsdk.broker.settings.table import BrokerConfig
 from groupsdk.cli.command import Command
 from groupsdk.cli.connection import split_pairs
 from groupsdk.cli.page import cluster_page, page_families, page_options, serve_page
-from groupsdk.cli.process import STOP_SIGNALS, log_level_option, set_up_logging
+from groupsdk.cli.process import STOP_SIGNALS, log_level_option
 from groupsdk.errors import ConfigError
 from groupsdk.printable import address_text
 from groupsdk.settings.properties import read_properties, read_text
@@ -140,12 +140,11 @@ class BrokerOptions:
 )
 @page_options
 @log_level_option("info")
-def broker(log_level: str, page: "HttpSettings | None", **options: Any) -> None:
+def broker(page: "HttpSettings | None", **options: Any) -> None:
     """Run a Kafka broker for local work and tests, until SIGTERM or SIGINT; SIGUSR1 logs its groups.
 
     With --web, a live page shows its groups, and /metrics counts them for Prometheus.
     """
-    set_up_logging(log_level)
     given = BrokerOptions(**options)
     if page is not None and (given.users is not None or given.tls_certificate is not None):
         raise ConfigError(

@@ -1,18 +1,18 @@
 """`groupsdk doctor`: find what keeps groups from working, and say what to change."""
 
 import asyncio
-import fnmatch
 from collections.abc import AsyncIterator, Collection, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import click
 
+from groupsdk.admin.descriptions import is_pattern, matches
 from groupsdk.admin.diagnosis import Finding, Level, diagnose
 from groupsdk.cli.command import Command, ExitCode, exit_with
 from groupsdk.cli.connection import SERVERS_HINT, Connection, connection_options
 from groupsdk.cli.output import cell, json_option, write_json
-from groupsdk.cli.process import log_level_option, set_up_logging
+from groupsdk.cli.process import log_level_option
 from groupsdk.errors import ConfigError, GroupSdkError
 
 
@@ -82,7 +82,6 @@ def doctor(
     topics: tuple[str, ...],
     connection: Connection,
     as_json: bool,
-    log_level: str,
 ) -> None:
     """Check the cluster and the settings, and judge groups by their state, their lag and their last hour.
 
@@ -91,7 +90,6 @@ def doctor(
     records of a group are not read or will be lost to it; notices alone leave it 0. All of it ends within --timeout.
     Nothing is changed, and no group is joined.
     """
-    set_up_logging(log_level)
     if not connection.settings.get("bootstrap.servers"):
         raise ConfigError(SERVERS_HINT)
     own = connection.others.get("group.id")
@@ -124,7 +122,7 @@ async def _lines(
     findings = diagnose(
         connection.settings,
         connection.others,
-        groups=[each for each in patterns if not _is_pattern(each)],
+        groups=[each for each in patterns if not is_pattern(each)],
         topics=topics,
         timeout_s=_PATIENCE * connection.timeout_s,
     )
@@ -180,16 +178,12 @@ async def _matching(client: "ClusterClient", patterns: Collection[str]) -> list[
     """Return the groups that are named, whether they exist or not, and those that match a pattern."""
     from groupsdk.admin.groups import list_groups
 
-    named = [each for each in patterns if not _is_pattern(each)]
+    named = [each for each in patterns if not is_pattern(each)]
     if len(named) == len(patterns):
         return named
     listed = [each.group_id for each in await list_groups(client)]
-    matching = [each for each in listed if any(fnmatch.fnmatchcase(each, p) for p in patterns)]
+    matching = [each for each in listed if matches(each, patterns)]
     return sorted({*named, *matching})
-
-
-def _is_pattern(text: str) -> bool:
-    return any(each in text for each in "*?[")
 
 
 def _of_group(seen: "Observation", verdict: "GroupVerdict") -> Iterable[Line]:

@@ -1,6 +1,5 @@
 """`groupsdk groups`: look at the groups of a cluster and change them."""
 
-import fnmatch
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -16,12 +15,14 @@ from groupsdk.admin.descriptions import (
     GroupType,
     Member,
     PartitionLag,
+    is_pattern,
+    matches,
 )
 from groupsdk.assignment import TopicPartition
 from groupsdk.cli.command import CommandGroup, ExitCode, complain, exit_with
 from groupsdk.cli.connection import Connection, connection_options
 from groupsdk.cli.output import cell, json_option, plain, write_json, write_table
-from groupsdk.cli.process import log_level_option, set_up_logging
+from groupsdk.cli.process import log_level_option
 from groupsdk.clock import WallClock
 from groupsdk.error_code import ErrorCode, describe
 from groupsdk.errors import BrokerError, ConfigError
@@ -87,16 +88,14 @@ def list_command(
     types: tuple[str, ...],
     connection: Connection,
     as_json: bool,
-    log_level: str,
 ) -> None:
     """List groups: type, state, protocol and coordinator."""
-    set_up_logging(log_level)
     from groupsdk.admin.groups import list_groups
 
     found = [
         each
         for each in connection.run(list_groups)
-        if (not patterns or any(fnmatch.fnmatchcase(each.group_id, one) for one in patterns))
+        if matches(each.group_id, patterns)
         and (not states or each.state in states)
         and (not types or each.type in types)
     ]
@@ -124,10 +123,8 @@ def describe_command(
     everything: bool,
     connection: Connection,
     as_json: bool,
-    log_level: str,
 ) -> None:
     """Describe groups: state, members with their assignments, and lag."""
-    set_up_logging(log_level)
 
     async def gather(
         client: "ClusterClient",
@@ -165,10 +162,8 @@ def members_command(
     everything: bool,
     connection: Connection,
     as_json: bool,
-    log_level: str,
 ) -> None:
     """Show the members of groups with their decoded assignments."""
-    set_up_logging(log_level)
     found = connection.run(lambda client: _describe(client, group_ids, everything=everything))
     if as_json:
         write_json([{"group_id": each.group_id, "members": plain(each.members)} for each in found])
@@ -193,10 +188,8 @@ def offsets_command(
     everything: bool,
     connection: Connection,
     as_json: bool,
-    log_level: str,
 ) -> None:
     """Show what groups have committed, with leader epoch and metadata."""
-    set_up_logging(log_level)
     from groupsdk.admin.groups import committed_offsets
 
     async def gather(
@@ -244,10 +237,8 @@ def lag_command(
     total: bool,
     connection: Connection,
     as_json: bool,
-    log_level: str,
 ) -> None:
     """Show how far groups are behind the end of each partition."""
-    set_up_logging(log_level)
 
     async def gather(client: "ClusterClient") -> list[tuple[str, list[PartitionLag]]]:
         from groupsdk.admin.groups import group_lag
@@ -317,11 +308,9 @@ def reset_command(
     execute: bool,
     connection: Connection,
     as_json: bool,
-    log_level: str,
     **scenario: Any,
 ) -> None:
     """Move the committed offsets of a group without members. Shows the plan, and with --execute commits it."""
-    set_up_logging(log_level)
     target = _target(group_id, scenario)
     if target.offsets is None and not topics and not all_topics:
         raise click.UsageError("Give --topic NAME, once or more, or --all-topics.")
@@ -360,10 +349,8 @@ def remove_command(
     reason: str,
     connection: Connection,
     as_json: bool,
-    log_level: str,
 ) -> None:
     """Remove members from a group. Clients that are still running join again."""
-    set_up_logging(log_level)
     if not (member_ids or instances or everybody):
         raise click.UsageError("Give --member ID, --instance ID or --all.")
 
@@ -401,10 +388,8 @@ def delete_command(
     topics: tuple[str, ...],
     connection: Connection,
     as_json: bool,
-    log_level: str,
 ) -> None:
     """Delete groups without members, or offsets of topics that no member subscribes to."""
-    set_up_logging(log_level)
 
     async def delete_all(client: "ClusterClient") -> dict[str, int]:
         from groupsdk.admin.groups import delete_group
@@ -465,7 +450,7 @@ async def _choose(
     """Return the groups that are named, and those of some types that match a pattern, or all of these types."""
     from groupsdk.admin.groups import list_groups
 
-    if everything or any(map(_is_pattern, group_ids)):
+    if everything or any(map(is_pattern, group_ids)):
         listed: list[GroupListing] = await list_groups(client)
         there = [each.group_id for each in listed if each.type in types]
         return there if everything else _matching(group_ids, there)
@@ -474,21 +459,17 @@ async def _choose(
     return list(dict.fromkeys(group_ids))
 
 
-def _is_pattern(group_id: str) -> bool:
-    return any(each in group_id for each in "*?[")
-
-
 def _matching(wanted: Sequence[str], there: Sequence[str]) -> list[str]:
     """Return the groups that are named, and those that match; a name with such characters is first taken as it is."""
     found: dict[str, None] = {}
     for each in wanted:
-        if each in there or not _is_pattern(each):
+        if each in there or not is_pattern(each):
             found[each] = None
             continue
-        matches = [group for group in there if fnmatch.fnmatchcase(group, each)]
-        if not matches:
+        matching = [group for group in there if matches(group, (each,))]
+        if not matching:
             raise ConfigError(f"no group matches {each!r}")
-        found.update(dict.fromkeys(matches))
+        found.update(dict.fromkeys(matching))
     return list(found)
 
 

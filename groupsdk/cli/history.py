@@ -384,7 +384,9 @@ def archive_command(**given: Any) -> None:
         raise click.UsageError("--engine local archives to Delta, and Spark to Parquet.")
     if options.engine == "spark":
         _needs_spark()
-    _archive(options)
+    from groupsdk.cli.history_following import archive
+
+    archive(options, Progress(quiet=options.quiet))
 
 
 @history.command(
@@ -416,7 +418,10 @@ def archive_command(**given: Any) -> None:
 @history_options.spark_options
 def follow_command(**given: Any) -> None:
     """Keep every table and the report up to date."""
-    _follow(_followed(given))
+    from groupsdk.cli.history_following import follow
+
+    options = _followed(given)
+    follow(options, Progress(quiet=options.quiet))
 
 
 @history.command(
@@ -558,12 +563,6 @@ def _run(options: history_options.HistoryOptions) -> None:
         spark.stop()
 
 
-def _follow(options: history_options.HistoryOptions) -> None:
-    from groupsdk.cli.history_following import follow
-
-    follow(options, Progress(quiet=options.quiet))
-
-
 def _run_locally(options: history_options.HistoryOptions) -> None:
     from groupsdk.history.local import run as run_here
     from groupsdk.history.sources.broker_log_lines import read_log_files
@@ -693,9 +692,3 @@ def write_report(
     page = render(data, title=options.title).encode()
     folder, _, name = (options.report or f"{options.out.rstrip('/')}/{REPORT}").rpartition("/")
     sys.stdout.write(f"{StorageDirectory(spark, folder or '.').write(name, page)}\n")
-
-
-def _archive(options: history_options.HistoryOptions) -> None:
-    from groupsdk.cli.history_following import archive
-
-    archive(options, Progress(quiet=options.quiet))

@@ -1,12 +1,12 @@
 """`groupsdk log`: show the logs of the coordinators, live, of a data directory, or of an archive."""
 
 import asyncio
-import fnmatch
 import logging
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, fields
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from uuid import UUID
@@ -27,12 +27,13 @@ from groupsdk.admin.coordinator_log import (
     read_segment_files,
     select,
 )
+from groupsdk.admin.descriptions import matches
 from groupsdk.admin.log_text import TopicNames
 from groupsdk.assignment import TopicPartition
 from groupsdk.cli.command import Command
 from groupsdk.cli.connection import Connection, connection_options
 from groupsdk.cli.output import cell, json_option, progress, write_json_line
-from groupsdk.cli.process import log_level_option, set_up_logging
+from groupsdk.cli.process import log_level_option
 from groupsdk.clock import WallClock
 from groupsdk.error_code import ErrorCode
 from groupsdk.errors import BrokerError
@@ -138,14 +139,12 @@ def log(
     as_kafka: bool,
     connection: Connection,
     as_json: bool,
-    log_level: str,
 ) -> None:
     """Show the log of the group coordinators, __consumer_offsets: a line or a JSON object for each record.
 
     Shows offsets and groups unless told which; --transactions shows the log of the transaction coordinators. No group
     is joined and nothing is written. Damaged batches are shown as such.
     """
-    set_up_logging(log_level)
     _check(segments, archive, follow=follow, last=last, dump=dump)
     if as_kafka and (dump or as_json):
         raise click.UsageError("Give --kafka, --dump or --json, not several.")
@@ -208,8 +207,8 @@ class LogView:
     """Whether to write what Kafka's message formatters print."""
 
     def show(self, entries: Iterable[LogEntry]) -> None:
-        matches = self._matches if self.patterns else None
-        for each in select(entries, self.kinds, matches):
+        wanted = partial(matches, patterns=self.patterns) if self.patterns else None
+        for each in select(entries, self.kinds, wanted):
             if self.partitions and each.partition not in self.partitions:
                 continue
             if self.begin_ms is not None and each.timestamp_ms < self.begin_ms:
@@ -226,9 +225,6 @@ class LogView:
                 click.echo(printable_json(line))
         else:
             click.echo(cell(entry.line))
-
-    def _matches(self, name: str) -> bool:
-        return any(fnmatch.fnmatchcase(name, each) for each in self.patterns)
 
 
 async def read_live(

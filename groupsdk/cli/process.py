@@ -27,7 +27,8 @@ FORMAT: Final = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 _LEVELS: Final = ("debug", "info", "warning", "error")
 
 
-def log_level_option(default: str) -> Callable[[F], F]:
+def log_level_option(default: str, set_up: Callable[[str], None] | None = None) -> Callable[[F], F]:
+    """Add `--log-level`, which sets up the log before the command runs: by `set_up`, or else by `set_up_logging`."""
     return click.option(
         "--log-level",
         type=click.Choice(_LEVELS, case_sensitive=False),
@@ -35,6 +36,8 @@ def log_level_option(default: str) -> Callable[[F], F]:
         show_default=True,
         envvar="GROUPSDK_LOG_LEVEL",
         help="The level of the log on standard error.",
+        expose_value=False,
+        callback=lambda _, __, level: (set_up or set_up_logging)(level),
     )
 
 

@@ -158,7 +158,6 @@ def run(
     connection: Connection,
     reload: bool,
     processes: int,
-    log_level: str,
     **options: Any,
 ) -> None:
     """Run MODULE:NAME until SIGTERM or SIGINT: an AbstractCoordinator, a record handler, or an election.
@@ -170,7 +169,6 @@ def run(
     its records, as many at a time as there are workers. The first signal leaves the group in good order, the second ends
     at once.
     """
-    process.set_up_logging(log_level)
     with process.StopSignals() as signals:
         if reload:
             exit_with(run_again(_without_reload(sys.argv), Path.cwd(), signals.first))

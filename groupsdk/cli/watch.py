@@ -25,7 +25,7 @@ from groupsdk.cli.output import (
     write_json_line,
 )
 from groupsdk.cli.page import cluster_page, page_families, page_options, serve_page
-from groupsdk.cli.process import StopSignals, log_level_option, set_up_logging
+from groupsdk.cli.process import StopSignals, log_level_option
 from groupsdk.cli.watch_rows import (
     COLUMNS,
     MEMBER_COLUMNS,
@@ -105,7 +105,6 @@ def watch(
     page: "HttpSettings | None",
     connection: Connection,
     as_json: bool,
-    log_level: str,
 ) -> None:
     """Watch groups: states, members, what each has, lag, what is wrong, and rebalances as they happen with who caused them.
 
@@ -114,7 +113,6 @@ def watch(
     rebalance that begins and ends between two queries is detected by its changes. With --web, a live page shows the same,
     and /metrics gives states, members and lag to Prometheus.
     """
-    set_up_logging(log_level)
     if page is not None:
         connection.check()
         shown = cluster_page(

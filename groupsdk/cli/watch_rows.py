@@ -1,13 +1,12 @@
 """What `groupsdk watch` shows: its words, which groups, in which order, and which columns a terminal holds. Pure."""
 
-import fnmatch
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any, Final
 
-from groupsdk.admin.descriptions import Member
+from groupsdk.admin.descriptions import Member, is_pattern, matches
 from groupsdk.admin.watching import ClusterView, Rebalance, WatchedGroup
 from groupsdk.cli.output import cell
 from groupsdk.verdict import Finding, GroupVerdict, Severity
@@ -85,8 +84,8 @@ def group_rows(
 
 
 def _is_wanted(group_id: str, wanted: str) -> bool:
-    if any(each in wanted for each in "*?["):
-        return fnmatch.fnmatchcase(group_id, wanted)
+    if is_pattern(wanted):
+        return matches(group_id, (wanted,))
     return wanted.lower() in group_id.lower()
 
 

@@ -56,6 +56,12 @@ class WorkerOptions:
     rest_password: str | None = None
 
 
+def _set_up_logging(level: str) -> None:
+    handler = logging.StreamHandler(sys.stderr)
+    handler.addFilter(ConnectorContextFilter())
+    process.set_up_logging(level, handler, _FORMAT)
+
+
 @click.command(
     cls=Command,
     examples=[
@@ -89,15 +95,12 @@ class WorkerOptions:
     "Serve the REST API here; needs the extra groupsdk[rest].",
     advertised="The URL at which other workers reach it.",
 )
-@process.log_level_option("info")
-def worker(app: str, log_level: str, **options: Any) -> None:
+@process.log_level_option("info", _set_up_logging)
+def worker(app: str, **options: Any) -> None:
     """Run the connectors and tasks of a program, MODULE:APP, as one worker of a group.
 
     Further settings of Kafka and of Connect come from --config, worker.properties of Kafka Connect included.
     """
-    handler = logging.StreamHandler(sys.stderr)
-    handler.addFilter(ConnectorContextFilter())
-    process.set_up_logging(log_level, handler, _FORMAT)
     with process.StopSignals() as signals:
         exit_with(run_worker(app, WorkerOptions(**options), signals))
 

@@ -1,16 +1,17 @@
 """Follow `__consumer_offsets` beside what watches groups, with a share of the time of one processor core."""
 
 import asyncio
-import fnmatch
 import logging
 import time
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
+from functools import partial
 from typing import Any, Final, TypeVar
 
 from groupsdk.admin.cluster import LATEST, ClusterClient
 from groupsdk.admin.coordinator_log import OFFSETS_TOPIC, next_offset
+from groupsdk.admin.descriptions import matches
 from groupsdk.assignment import TopicPartition
 from groupsdk.clock import Clock, WallClock
 from groupsdk.error_code import ErrorCode
@@ -63,18 +64,13 @@ class LogFollower:
         self._timeout_s = timeout_s
         self._interval_s = interval_s
         self._clock = clock or WallClock()
-        self._logs = RecentLogs(self._is_wanted)
+        self._logs = RecentLogs(partial(matches, patterns=self._patterns))
         self._next: dict[int, int] = {}
         """The next offset to read of each partition."""
         self._since_ms: dict[int, int] = {}
         self._busy_s = 0.0
         self._read_once = asyncio.Event()
         self.known = KnownLog(is_begun=False)
-
-    def _is_wanted(self, group_id: str) -> bool:
-        return not self._patterns or any(
-            fnmatch.fnmatchcase(group_id, each) for each in self._patterns
-        )
 
     @asynccontextmanager
     async def beside(self) -> AsyncIterator[None]:

@@ -22,8 +22,11 @@ def options_of(mocker: MockerFixture, *words: str) -> HistoryOptions:
     """Reads a command line; returns what the command would run with."""
     mocker.patch("groupsdk.cli.history._needs_spark")
     runs = [
-        mocker.patch(f"groupsdk.cli.history.{each}")
-        for each in ("_run", "_report", "_archive", "_follow")
+        mocker.patch(f"groupsdk.cli.{each}")
+        for each in (
+            *("history._run", "history._report"),
+            *("history_following.archive", "history_following.follow"),
+        )
     ]
     assert main(["history", *words]) == 0
     (called,) = (each for each in runs if each.called)
