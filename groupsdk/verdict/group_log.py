@@ -2,7 +2,7 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final
 
 from groupsdk.assignment import TopicPartition
@@ -61,22 +61,15 @@ class Leaders:
             self.took_over[place] = record.timestamp
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Commits:
     """The commits of one partition."""
 
     changed_ms: int
     """When another offset than before was committed for the last time; the first commit counts."""
     offset: int
-    at_marks: tuple[int | None, ...]
+    at_marks: list[int | None]
     """The committed offset at each mark; None: it is older than what was read."""
-
-
-@dataclass(slots=True)
-class _Commits:
-    changed_ms: int
-    offset: int
-    at_marks: list[int | None] = field(default_factory=list)
 
 
 class GroupLog:
@@ -98,7 +91,7 @@ class GroupLog:
         self._tables: TableRows = defaultdict(list)
         context = Context(took_over={} if leaders is None else leaders.took_over)
         self._group = ExplainedGroup(group_id, context, self._tables, Counter())
-        self._commits: dict[TopicPartition, _Commits] = {}
+        self._commits: dict[TopicPartition, Commits] = {}
 
     def take(self, record: Record, partition: int, leader_epoch: int) -> None:
         """Process a record of the group; one that cannot be decoded is skipped."""
@@ -145,8 +138,8 @@ class GroupLog:
         place = TopicPartition(key.topic, key.partition)
         known = self._commits.get(place)
         if known is None:
-            known = self._commits[place] = _Commits(at_ms, value.offset)
-            known.at_marks = [None if mark < at_ms else value.offset for mark in self._marks]
+            at_marks = [None if mark < at_ms else value.offset for mark in self._marks]
+            self._commits[place] = Commits(at_ms, value.offset, at_marks)
             return
         if known.offset != value.offset:
             known.offset, known.changed_ms = value.offset, at_ms
@@ -165,10 +158,7 @@ class GroupLog:
             departures=_named(DEPARTURES, tables["departures"]),
             advice=_named(ADVICE, tables["advice"]),
         )
-        return past, {
-            place: Commits(each.changed_ms, each.offset, tuple(each.at_marks))
-            for place, each in self._commits.items()
-        }
+        return past, self._commits
 
 
 def _named(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> Iterable[dict[str, Any]]:

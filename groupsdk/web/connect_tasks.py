@@ -11,12 +11,11 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from groupsdk.admin.cluster import EARLIEST, LATEST, ClusterClient
+from groupsdk.admin.coordinator_log import next_offset
 from groupsdk.admin.descriptions import GroupDescription
 from groupsdk.assignment import TopicPartition
-from groupsdk.errors import DecodeError
+from groupsdk.verdict.log_reader import records_from
 from groupsdk.wire.connect_protocol import ConnectorTaskId
-from groupsdk.wire.records.batch import batches, verify
-from groupsdk.wire.records.record import read_records
 
 
 CONNECTOR_PREFIX: Final = "status-connector-"
@@ -236,21 +235,10 @@ class FollowedGroup:
                 data = await client.fetch(
                     partition, position, max_bytes=_MAX_BYTES, max_wait_ms=100
                 )
-                self._positions[partition] = self._take(data.records or b"", position)
-
-    def _take(self, data: bytes, position: int) -> int:
-        following = position
-        for header, place in batches(data):
-            following = header.last_offset + 1
-            try:
-                verify(data, header, place)
-                found = [] if header.is_control else list(read_records(data, place))
-            except DecodeError:
-                continue  # the page shows the readable part
-            for record in found:
-                if record.offset >= position:
+                records = data.records or b""
+                for record, _ in records_from(records, position):
                     self._said.apply(record.key, record.value)
-        return following
+                self._positions[partition] = next_offset(records, position)
 
     def tasks(self, group: GroupDescription) -> list[ShownTask]:
         """Return the connectors and tasks, sorted.

@@ -28,7 +28,7 @@ def test_commits_are_known_at_each_mark() -> None:
     _, commits = log.log.close()
 
     changed_ms = START_MS + 2_000
-    assert commits == {TopicPartition("orders", 0): Commits(changed_ms, 20, (None, 10, 20))}
+    assert commits == {TopicPartition("orders", 0): Commits(changed_ms, 20, [None, 10, 20])}
 
 
 def test_generations_memberships_and_absences_are_told() -> None:

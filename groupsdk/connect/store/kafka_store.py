@@ -157,34 +157,22 @@ class KafkaStore:
             self._writer = None
 
     def put_status(self, key: str, status: Status | None) -> None:
-        """Write a status, without waiting; does nothing once the store is closed."""
-        producer = self._producer
-        if producer is None:
-            return
-        data = None if status is None else json.dumps(status.record()).encode()
-        self._produce(producer, self._config.status_storage_topic, key.encode(), data)
+        self._say(key, None if status is None else status.record())
 
     def statuses(self) -> Mapping[str, Status]:
         with self._state.lock:
             return dict(self._state.statuses)
 
     def put_topic(self, use: TopicUse) -> None:
-        """Record a use, without waiting; does nothing once the store is closed."""
-        producer = self._producer
-        if producer is not None:
-            data = json.dumps(use.record()).encode()
-            self._produce(producer, self._config.status_storage_topic, use.key.encode(), data)
+        self._say(use.key, use.record())
 
     def topics(self, connector: str) -> Sequence[str]:
         with self._state.lock:
             return self._state.topics.of(connector)
 
     def forget_topics(self, connector: str) -> None:
-        producer = self._producer
         for topic in self.topics(connector):
-            if producer is not None:
-                key = topic_key(topic, connector).encode()
-                self._produce(producer, self._config.status_storage_topic, key, None)
+            self._say(topic_key(topic, connector), None)
 
     def put_dead_letter(self, topic: str, copies: int, record: ErrantRecord) -> None:
         """Write a record that could not be handled to a topic, and wait until Kafka has stored it.
@@ -217,12 +205,14 @@ class KafkaStore:
             raise StoreError(f"a dead letter for {topic} could not be written in time") from None
 
     def put_standbys(self, record: StandbyRecord) -> None:
-        """Write the standby assignment, without waiting; does nothing once the store is closed."""
+        self._say(STANDBYS_KEY, record.value())
+
+    def _say(self, key: str, value: object | None) -> None:
+        """Write a record of the status topic, without waiting; does nothing once the store is closed."""
         producer = self._producer
         if producer is not None:
-            data = json.dumps(record.value()).encode()
-            topic = self._config.status_storage_topic
-            self._produce(producer, topic, STANDBYS_KEY.encode(), data)
+            data = None if value is None else json.dumps(value).encode()
+            self._produce(producer, self._config.status_storage_topic, key.encode(), data)
 
     def standbys(self) -> StandbyRecord:
         with self._state.lock:
