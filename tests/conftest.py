@@ -19,7 +19,7 @@ from hypothesis import HealthCheck, settings
 
 from groupsdk.testing import LocalKafka, LocalKafkaError, MissingToolError, prepare
 from groupsdk.testing.jvm import find_javac
-from tests.support.brokers import running_again
+from tests.support.brokers import KINDS, running_again, servers_of
 from tests.support.missing import check_packages, lacking
 from tests.support.proxy import FaultProxy
 
@@ -197,6 +197,13 @@ def proxy(kafka: LocalKafka, kafka_proxy: FaultProxy) -> Iterator[FaultProxy]:
     kafka_proxy.reset()
     yield kafka_proxy
     kafka_proxy.reset()
+
+
+@pytest.fixture(params=KINDS)
+def servers(request: pytest.FixtureRequest) -> Iterator[str]:
+    """The bootstrap servers of a broker, of each kind."""
+    with servers_of(request) as servers:
+        yield servers
 
 
 @pytest.fixture(scope="session")

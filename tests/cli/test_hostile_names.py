@@ -308,39 +308,31 @@ def test_a_terminal_gets_no_link_and_no_title(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_log_lines_do_not_steer_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
-    before = logging.getLogger().handlers[:]
-    try:
-        for line_format in (False, True):
-            handler = logging.StreamHandler(sys.stderr)
-            set_up_logging("info", handler)
-            if line_format:
-                handler.setFormatter(JsonFormatter({"service": EVIL}))
-            ours, others = logging.getLogger("groupsdk.x"), logging.getLogger(f"app{EVIL}")
-            error = NetworkError(evil("reason"))
-            ours.error("group=%s member=%s generation=%d: failed", GROUP, EVIL, 1, exc_info=error)
-            ours.warning("refused: %s", EVIL)
-            shown, _, traceback = capsys.readouterr().err.partition("\n")
-            check(shown)
-            check(traceback.replace("\n  groupsdk: all is well", ""))
-            others.warning("%s", "two\nlines")
-            shown = capsys.readouterr().err
-            assert {each for each in shown if not each.isprintable()} == {"\n"}
-            assert ("two\nlines" in shown) != line_format, "a program's own lines stay"
-    finally:
-        logging.getLogger().handlers[:] = before
+    for line_format in (False, True):
+        handler = logging.StreamHandler(sys.stderr)
+        set_up_logging("info", handler)
+        if line_format:
+            handler.setFormatter(JsonFormatter({"service": EVIL}))
+        ours, others = logging.getLogger("groupsdk.x"), logging.getLogger(f"app{EVIL}")
+        error = NetworkError(evil("reason"))
+        ours.error("group=%s member=%s generation=%d: failed", GROUP, EVIL, 1, exc_info=error)
+        ours.warning("refused: %s", EVIL)
+        shown, _, traceback = capsys.readouterr().err.partition("\n")
+        check(shown)
+        check(traceback.replace("\n  groupsdk: all is well", ""))
+        others.warning("%s", "two\nlines")
+        shown = capsys.readouterr().err
+        assert {each for each in shown if not each.isprintable()} == {"\n"}
+        assert ("two\nlines" in shown) != line_format, "a program's own lines stay"
 
 
 def test_the_traceback_of_a_task_is_lines_that_begin_no_line_of_the_log(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    before = logging.getLogger().handlers[:]
-    try:
-        set_up_logging("info")
-        trace = for_log(f"Traceback (most recent call last):\n  File 'x'\nValueError: {EVIL}\nend")
-        logging.getLogger("groupsdk.connect").warning("task %s failed: %s", "t\nu", trace)
-        logging.getLogger("groupsdk.connect").warning("task %s failed: %s", "t", trace)
-    finally:
-        logging.getLogger().handlers[:] = before
+    set_up_logging("info")
+    trace = for_log(f"Traceback (most recent call last):\n  File 'x'\nValueError: {EVIL}\nend")
+    logging.getLogger("groupsdk.connect").warning("task %s failed: %s", "t\nu", trace)
+    logging.getLogger("groupsdk.connect").warning("task %s failed: %s", "t", trace)
     named, line, *more = capsys.readouterr().err.splitlines()
     assert "task t\\x0au failed: end\\x0aTraceback" in named
     assert line.endswith("task t failed: end")
@@ -351,7 +343,6 @@ def test_the_traceback_of_a_task_is_lines_that_begin_no_line_of_the_log(
 def test_a_traceback_that_another_handler_formatted_first_is_escaped(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    before = logging.getLogger().handlers[:]
     ours = logging.getLogger("groupsdk.x")
     first = logging.StreamHandler(StringIO())
     ours.addHandler(first)
@@ -361,7 +352,6 @@ def test_a_traceback_that_another_handler_formatted_first_is_escaped(
         check(capsys.readouterr().err.replace("\n  groupsdk: all is well", ""))
     finally:
         ours.removeHandler(first)
-        logging.getLogger().handlers[:] = before
 
 
 def spoiled(value: Any) -> Any:

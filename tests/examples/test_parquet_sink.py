@@ -3,7 +3,6 @@
 import fcntl
 import os
 import signal
-from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
@@ -19,17 +18,9 @@ from examples.parquet_sink import ParquetSink, PartitionFiles, app
 from groupsdk.connect import ConnectorConfigError, TaskFencedError
 from tests.connect.workers import eventually
 from tests.examples.crew import Crew
-from tests.support.brokers import KINDS, servers_of
 
 
 PARTITIONS = 2
-
-
-@pytest.fixture(params=KINDS)
-def servers(request: pytest.FixtureRequest) -> Iterator[str]:
-    """The bootstrap servers of a broker, of each kind."""
-    with servers_of(request) as servers:
-        yield servers
 
 
 @pytest.fixture

@@ -4,7 +4,6 @@ Each directory has `segments` and `coordinator-log.txt`, as the commands of `tes
 that the tests have are read as well. Causes are told from the segments alone. `--docs` writes the table into docs/history.md.
 """
 
-import gzip
 import re
 import sys
 import tempfile
@@ -18,7 +17,6 @@ from groupsdk.history.local import run
 from groupsdk.history.pipeline import Options
 from groupsdk.history.sources.segment_files import segment_tasks
 from tests.history.expected_tables import rows_of, unpack
-from tests.history.sample import DATA
 from tests.history.truth import Truths
 
 
@@ -59,12 +57,11 @@ class Call:
         return next(name for name, pattern in _GROUPS if pattern.match(self.group))
 
 
-def calls(log: str, segments: Path, said: Path, scratch: Path) -> Iterator[Call]:
+def calls(log: str, segments: Path, truths: Truths, scratch: Path) -> Iterator[Call]:
     """Tell the causes of a log from its segments, and hold them against what the coordinator said."""
     out = scratch / log
     run(segment_tasks(str(segments)), str(out), Options(assignors=()))
     rows = [dict(row) for row in rows_of(out / "generations")]
-    truths = Truths(said)
     for each in truths.judge(rows):
         if each.confidence is not None:
             yield Call(log, each.group, each.confidence, each.is_right)
@@ -86,13 +83,10 @@ def every_call(directories: Sequence[Path], scratch: Path) -> list[Call]:
     for name in KEPT:
         root = scratch / f"unpacked-{name}"
         segments = unpack([name], root)
-        said = root / "coordinator-log.txt"
-        said.write_bytes(gzip.decompress((DATA / name / "coordinator-log.txt.gz").read_bytes()))
-        found += calls(name, segments, said, scratch)
+        found += calls(name, segments, Truths.of(name), scratch)
     for directory in directories:
-        found += calls(
-            directory.name, directory / "segments", directory / "coordinator-log.txt", scratch
-        )
+        truths = Truths(directory / "coordinator-log.txt")
+        found += calls(directory.name, directory / "segments", truths, scratch)
     return found
 
 

@@ -10,7 +10,7 @@ import gzip
 import json
 import shutil
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final
@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 
 from groupsdk.history.local import run
+from groupsdk.history.pipeline import Options
 from groupsdk.history.sources.segment_files import segment_tasks
 from groupsdk.history.tables.stage_tables import RUN_TABLES
 from tests.history import made_logs
@@ -95,6 +96,14 @@ def _plain(value: Any) -> Any:
         pairs = bool(value) and isinstance(value[0], tuple)
         return sorted(map(_plain, value), key=str) if pairs else [_plain(each) for each in value]
     return value
+
+
+def explained(
+    name: str, root: Path, tables: Iterable[str], options: Options | None = None
+) -> dict[str, list[dict[str, Any]]]:
+    """Make the tables of a recorded log below a directory, without what its coordinator said, and read some of them."""
+    run(segment_tasks(str(unpack([name], root))), str(root / "out"), options)
+    return {each: [dict(row) for row in rows_of(root / "out" / each)] for each in tables}
 
 
 def digests(out: Path) -> dict[str, list[Any]]:

@@ -1,18 +1,13 @@
 """Groups of sarama, of franz-go and of a Kafka Streams application, as recorded: causes, ends of stays, and advice."""
 
-import gzip
 from typing import Any
 
 import pytest
 
-from groupsdk.history.local import run
-from groupsdk.history.sources.segment_files import segment_tasks
-from tests.history.expected_tables import rows_of, unpack
-from tests.history.sample import DATA
+from tests.history.expected_tables import explained
 from tests.history.truth import Truths
 
 
-LOG = DATA / "clients"
 Rows = list[dict[str, Any]]
 
 JOINED_TWICE = ["created", "join", "join", "join", "expiry", "join", "expiry"]
@@ -37,10 +32,8 @@ CAUSES = {
 @pytest.fixture(scope="module")
 def tables(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Rows]:
     """The tables of the log, made without what the coordinator said."""
-    root = tmp_path_factory.mktemp("clients")
-    run(segment_tasks(str(unpack(["clients"], root))), str(root / "out"))
     names = ("generations", "departures", "rejects", "replay", "advice", "quality")
-    return {name: [dict(row) for row in rows_of(root / "out" / name)] for name in names}
+    return explained("clients", tmp_path_factory.mktemp("clients"), names)
 
 
 def test_each_rebalance_has_its_cause(tables: dict[str, Rows]) -> None:
@@ -51,12 +44,8 @@ def test_each_rebalance_has_its_cause(tables: dict[str, Rows]) -> None:
     assert found == CAUSES
 
 
-def test_causes_of_the_clients_log_are_the_coordinators(
-    tables: dict[str, Rows], tmp_path: Any
-) -> None:
-    said = tmp_path / "coordinator-log.txt"
-    said.write_bytes(gzip.decompress((LOG / "coordinator-log.txt.gz").read_bytes()))
-    judged = Truths(said).judge(tables["generations"])
+def test_causes_of_the_clients_log_are_the_coordinators(tables: dict[str, Rows]) -> None:
+    judged = Truths.of("clients").judge(tables["generations"])
     assert len(judged) > 40
     assert [each for each in judged if not each.is_right] == []
 

@@ -7,9 +7,7 @@ from typing import Any
 import pytest
 
 from groupsdk.history.explain.changes import Cause
-from groupsdk.history.local import run
-from groupsdk.history.sources.segment_files import segment_tasks
-from tests.history.expected_tables import rows_of, unpack
+from tests.history.expected_tables import explained
 from tests.history.sample import DATA
 from tests.history.truth import Truths
 
@@ -21,14 +19,9 @@ Rows = list[dict[str, Any]]
 @pytest.fixture(scope="module")
 def tables(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Rows]:
     """The tables of the log, told without what the coordinator said."""
-    root = tmp_path_factory.mktemp("connect")
-    run(segment_tasks(str(unpack(["connect"], root))), str(root / "out"))
-    (root / "coordinator-log.txt").write_bytes(
-        gzip.decompress((LOG / "coordinator-log.txt.gz").read_bytes())
-    )
     names = ("generations", "assignments", "payloads", "moves", "rejects", "replay")
-    found = {name: [dict(row) for row in rows_of(root / "out" / name)] for name in names}
-    judged = Truths(root / "coordinator-log.txt").judge(found["generations"])
+    found = explained("connect", tmp_path_factory.mktemp("connect"), names)
+    judged = Truths.of("connect").judge(found["generations"])
     found["judged"] = [{"judged": each} for each in judged]
     return found
 

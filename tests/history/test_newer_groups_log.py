@@ -1,18 +1,13 @@
 """Share and streams groups and one that commits in transactions only, as recorded: causes, ends, names and advice."""
 
-import gzip
 from typing import Any
 
 import pytest
 
-from groupsdk.history.local import run
-from groupsdk.history.sources.segment_files import segment_tasks
-from tests.history.expected_tables import rows_of, unpack
-from tests.history.sample import DATA
+from tests.history.expected_tables import explained
 from tests.history.truth import Truths
 
 
-LOG = DATA / "newer"
 Rows = list[dict[str, Any]]
 
 COUNTING = [
@@ -25,18 +20,14 @@ COUNTING = [
 @pytest.fixture(scope="module")
 def tables(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Rows]:
     """The tables of the log, made without what the coordinator said."""
-    root = tmp_path_factory.mktemp("newer")
-    run(segment_tasks(str(unpack(["newer"], root))), str(root / "out"))
     names = ("generations", "departures", "rejects", "advice", "quality", "topics", "payloads")
-    return {name: [dict(row) for row in rows_of(root / "out" / name)] for name in names}
+    return explained("newer", tmp_path_factory.mktemp("newer"), names)
 
 
 @pytest.fixture(scope="module")
-def truths(tmp_path_factory: pytest.TempPathFactory) -> Truths:
+def truths() -> Truths:
     """What the coordinator said."""
-    said = tmp_path_factory.mktemp("said") / "coordinator-log.txt"
-    said.write_bytes(gzip.decompress((LOG / "coordinator-log.txt.gz").read_bytes()))
-    return Truths(said)
+    return Truths.of("newer")
 
 
 def causes(tables: dict[str, Rows], group: str) -> list[str]:

@@ -1,29 +1,20 @@
 """Members that poll too seldom, held to what was done to them; and to what the coordinator said, which does not know."""
 
-import gzip
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from groupsdk.history.local import run
 from groupsdk.history.pipeline import Options
-from groupsdk.history.sources.segment_files import segment_tasks
-from tests.history.expected_tables import rows_of, unpack
+from tests.history.expected_tables import explained
 from tests.history.recording.polling import GROUPS
-from tests.history.sample import DATA
 from tests.history.truth import Truths
-
-
-LOG = DATA / "polling"
 
 
 @pytest.fixture(scope="module")
 def tables(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[dict[str, Any]]]:
-    root = tmp_path_factory.mktemp("polling")
-    run(segment_tasks(str(unpack(["polling"], root))), str(root / "out"), Options(assignors=()))
     names = ("generations", "departures", "advice")
-    return {name: [dict(row) for row in rows_of(root / "out" / name)] for name in names}
+    root = tmp_path_factory.mktemp("polling")
+    return explained("polling", root, names, Options(assignors=()))
 
 
 @pytest.mark.parametrize("group", GROUPS)
@@ -43,10 +34,8 @@ def test_members_that_worked_for_too_long_are_told_from_those_that_died(
 
 
 def test_causes_are_compatible_with_what_the_coordinator_said(
-    tables: dict[str, list[dict[str, Any]]], tmp_path: Path
+    tables: dict[str, list[dict[str, Any]]],
 ) -> None:
-    said = tmp_path / "coordinator-log.txt"
-    said.write_bytes(gzip.decompress((LOG / "coordinator-log.txt.gz").read_bytes()))
-    judged = Truths(said).judge(tables["generations"])
+    judged = Truths.of("polling").judge(tables["generations"])
     assert len(judged) > 40
     assert [each for each in judged if not each.is_right] == []

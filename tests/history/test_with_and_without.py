@@ -3,12 +3,9 @@
 from collections.abc import Callable
 from typing import Any
 
-import pyarrow.dataset as ds
 import pytest
 
-from groupsdk.history.local import run
-from groupsdk.history.sources.segment_files import segment_tasks
-from tests.history.expected_tables import unpack
+from tests.history.expected_tables import explained
 
 
 WAYS = ("without", "with")
@@ -18,16 +15,11 @@ Tables = dict[str, dict[str, list[dict[str, Any]]]]
 @pytest.fixture(scope="module")
 def tables(tmp_path_factory: pytest.TempPathFactory) -> Tables:
     """The tables of both logs."""
-    found: Tables = {}
-    for way in WAYS:
-        root = tmp_path_factory.mktemp(way)
-        log = unpack([f"with_and_without/{way}"], root)
-        run(segment_tasks(str(log)), str(root / "out"))
-        found[way] = {
-            name: ds.dataset(str(root / "out" / name)).to_table().to_pylist()
-            for name in ("generations", "advice", "replay_summary")
-        }
-    return found
+    names = ("generations", "advice", "replay_summary")
+    return {
+        way: explained(f"with_and_without/{way}", tmp_path_factory.mktemp(way), names)
+        for way in WAYS
+    }
 
 
 def rebalances(rows: dict[str, list[dict[str, Any]]], group: str) -> int:

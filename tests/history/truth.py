@@ -1,12 +1,14 @@
 """Read from a coordinator's log what happened to each generation of each group: what causes are held against."""
 
+import gzip
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Self
 
 from groupsdk.history.explain.changes import Cause
+from tests.history.sample import DATA
 
 
 REJOINED: Final = frozenset(
@@ -162,9 +164,15 @@ class Truths:
 
     def __init__(self, log: Path) -> None:
         self._of: dict[tuple[str, int], list[Truth]] = {}
-        with log.open(encoding="utf-8") as lines:
+        opened = gzip.open if log.suffix == ".gz" else open
+        with opened(log, "rt", encoding="utf-8") as lines:
             for truth in truths(lines):
                 self._of.setdefault((truth.group, truth.generation), []).append(truth)
+
+    @classmethod
+    def of(cls, name: str) -> Self:
+        """Read what the coordinator of a recorded log said."""
+        return cls(DATA / name / "coordinator-log.txt.gz")
 
     def end(self, group: str, member: str, generation: int, missing: int = 0) -> frozenset[Cause]:
         """Return why a member is not in a generation: a member that comes back under its id ends several times."""

@@ -2,16 +2,13 @@
 
 from collections import Counter
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from groupsdk.history.local import run
 from groupsdk.history.pipeline import Options
-from groupsdk.history.sources.segment_files import segment_tasks
 from groupsdk.verdict.group_log import GroupLog, Leaders, group_of
 from groupsdk.verdict.log_reader import records_from
-from tests.history.expected_tables import rows_of, unpack
+from tests.history.expected_tables import explained
 
 
 def prices_by_verdict(segments: Path) -> dict[tuple[str, str], tuple[int, int, str]]:
@@ -33,12 +30,7 @@ def prices_by_verdict(segments: Path) -> dict[tuple[str, str], tuple[int, int, s
 
 @pytest.mark.parametrize("name", ["recorded", "polling", "scenes", "priced/without"])
 def test_prices_are_those_of_the_tables(name: str, tmp_path: Path) -> None:
-    segments = unpack([name], tmp_path)
-    run(segment_tasks(str(segments)), str(tmp_path / "out"), Options(assignors=()))
-    tables: dict[str, list[dict[str, Any]]] = {
-        each: [dict(row) for row in rows_of(tmp_path / "out" / each)]
-        for each in ("advice", "generations", "standstills", "groups", "progress")
-    }
+    tables = explained(name, tmp_path, ("advice", "generations"), Options(assignors=()))
     # what a session of the newer protocols lasts is learned from the whole log
     newer = {row["group_id"] for row in tables["generations"] if row["protocol"] != "classic"}
     by_table = {
@@ -46,18 +38,18 @@ def test_prices_are_those_of_the_tables(name: str, tmp_path: Path) -> None:
         for row in tables["advice"]
         if row["group_id"] not in newer
     }
-    by_verdict = prices_by_verdict(segments)
+    by_verdict = prices_by_verdict(tmp_path / "segments")
     assert by_table
     assert {key: each for key, each in by_verdict.items() if key[0] not in newer} == by_table
 
 
 @pytest.mark.parametrize("name", ["recorded", "newer", "priced/without"])
 def test_all_tables_have_lost_as_much(name: str, tmp_path: Path) -> None:
-    run(segment_tasks(str(unpack([name], tmp_path))), str(tmp_path / "out"), Options(assignors=()))
+    names = ("standstills", "groups", "progress")
     lost: dict[str, Counter[str]] = {}
-    for table in ("standstills", "groups", "progress"):
+    for table, rows in explained(name, tmp_path, names, Options(assignors=())).items():
         lost[table] = Counter()
-        for row in map(dict[str, Any], rows_of(tmp_path / "out" / table)):
+        for row in rows:
             lost[table][row["group_id"]] += row["stalled_ms"]
     assert sum(lost["standstills"].values()) > 1_000
     for group_id, stalled_ms in lost["groups"].items():

@@ -196,8 +196,17 @@ def test_a_leader_that_missed_a_generation_forgets_what_it_knew() -> None:
     assert (gains(given), given.delay_ms) == ({"W1": "a1"}, 0)
 
 
-def test_a_new_leader_holds_back_what_was_lost_along_with_the_old_one() -> None:
-    cluster = Cluster({"a": 2}, held={"W1": work("a a0")})
+@pytest.mark.parametrize(
+    ("held", "given_away", "delay_ms"),
+    [
+        pytest.param("a a0", {}, 300_000, id="lost along with the old leader"),
+        pytest.param("", {"W1": "a a0 a1"}, 0, id="nobody has anything"),
+    ],
+)
+def test_a_new_leader_holds_back_what_was_lost_in_a_group_that_has_something(
+    held: str, given_away: dict[str, str], delay_ms: int
+) -> None:
+    cluster = Cluster({"a": 2}, held={"W1": work(held)})
     question = cluster.question(0)
     given = cluster.assignor.assign(
         question.work(),
@@ -207,21 +216,7 @@ def test_a_new_leader_holds_back_what_was_lost_along_with_the_old_one() -> None:
         now_ms=0,
         before=work("a a0 a1"),
     )
-    assert (gains(given), given.delay_ms) == ({}, 300_000)
-
-
-def test_empty_group_waits_for_no_delay() -> None:
-    cluster = Cluster({"a": 2}, held={"W1": Work()})
-    question = cluster.question(0)
-    given = cluster.assignor.assign(
-        question.work(),
-        question.members,
-        last_completed_generation=0,
-        generation=1,
-        now_ms=0,
-        before=work("a a0 a1"),
-    )
-    assert (gains(given), given.delay_ms) == ({"W1": "a a0 a1"}, 0)
+    assert (gains(given), given.delay_ms) == (given_away, delay_ms)
 
 
 def test_a_negative_delay_is_refused() -> None:
