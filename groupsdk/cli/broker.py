@@ -58,7 +58,7 @@ class BrokerOptions:
     nodes: int = 1
     first_node_id: int = 1
     config: Sequence[str] = ()
-    """Files of settings; also KEY=VALUE, which `--config` took before `--set` was added."""
+    """Files of settings."""
     settings: Sequence[str] = ()
     """KEY=VALUE pairs; they override those of `config`."""
     tls_certificate: str | None = None
@@ -163,11 +163,8 @@ def broker_of(options: BrokerOptions) -> "tuple[Broker, dict[str, int]]":
     users = {} if options.users is None else read_users(options.users)
     settings: dict[str, Any] = {"group.initial.rebalance.delay.ms": 0}
     settings.update(_listener_settings(options, with_users=bool(users)))
-    pairs = [each for each in options.config if "=" in each and not Path(each).exists()]
     for each in options.config:
-        if each not in pairs:
-            settings.update(read_properties(each))
-    settings.update(split_pairs("--config", pairs))
+        settings.update(read_properties(each))
     settings.update(split_pairs("--set", options.settings))
     made = Broker(
         BrokerConfig.of(settings),

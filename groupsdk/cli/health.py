@@ -86,7 +86,6 @@ def _app(running: Observable) -> Starlette:
     return Starlette(
         routes=[
             Route("/health", well),
-            Route("/healthz", well),
             Route("/health/live", probe(lambda _: True)),
             Route("/health/ready", probe(lambda snapshot: snapshot.stable)),
             Route("/metrics", metrics),

@@ -157,8 +157,6 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--only", choices=NAMES, action="append", help="one benchmark; repeatable")
     parser.add_argument(
         "--docs",
-        "--readme",  # from when README.md had the tables
-        dest="docs",
         action="store_true",
         help="write the tables into docs/benchmarks.md; those that are not run now stay as they are",
     )

@@ -98,8 +98,8 @@ def groupsdk(
     command = [
         *(sys.executable, *program, "broker", "--log-level", "info" if stderr else "warning"),
         *("--listen", f"127.0.0.1:{port}", "--data-dir", str(data_dir)),
-        *("--topic", f"{TOPIC}:{PARTITIONS}", "--config", "offsets.topic.num.partitions=1"),
-        *("--config", "group.min.session.timeout.ms=1"),
+        *("--topic", f"{TOPIC}:{PARTITIONS}", "--set", "offsets.topic.num.partitions=1"),
+        *("--set", "group.min.session.timeout.ms=1"),
     ]
     start = time.perf_counter()
     with subprocess.Popen(command, cwd=ROOT, env=compiled_environment(), stderr=stderr) as process:

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, Final, Literal
 
 from typing_extensions import override
@@ -74,24 +75,9 @@ class KafkaPython(ThreadedMembers):
 
     @override
     def open(self, index: int) -> Any:
-        settings, note_taken = self.settings, self.note_taken
-        consumer = self._kafka.KafkaConsumer(
-            bootstrap_servers=settings.bootstrap_servers,
-            group_id=settings.group_of(index),
-            session_timeout_ms=settings.session_timeout_ms,
-            heartbeat_interval_ms=settings.heartbeat_interval_ms,
-            enable_auto_commit=False,
-        )
-
-        class Listener(self._kafka.ConsumerRebalanceListener):  # type: ignore[misc,name-defined]  # untyped base
-            def on_partitions_revoked(self, revoked: Any) -> None:
-                pass
-
-            def on_partitions_assigned(self, assigned: Any) -> None:
-                note_taken(index)
-                consumer.pause(*assigned)
-
-        consumer.subscribe([settings.topic], listener=Listener())
+        consumer = self._kafka.KafkaConsumer(**_keywords(self.settings, index))
+        listener = _pausing(self._kafka, consumer, partial(self.note_taken, index))
+        consumer.subscribe([self.settings.topic], listener=listener)
         return consumer
 
     @override
@@ -110,24 +96,9 @@ class Aiokafka(LoopMembers):
 
     @override
     async def open(self, index: int) -> Any:
-        settings, note_taken = self.settings, self.note_taken
-        consumer = self._aiokafka.AIOKafkaConsumer(
-            bootstrap_servers=settings.bootstrap_servers,
-            group_id=settings.group_of(index),
-            session_timeout_ms=settings.session_timeout_ms,
-            heartbeat_interval_ms=settings.heartbeat_interval_ms,
-            enable_auto_commit=False,
-        )
-
-        class Listener(self._aiokafka.ConsumerRebalanceListener):  # type: ignore[misc,name-defined]  # untyped base
-            def on_partitions_revoked(self, revoked: Any) -> None:
-                pass
-
-            def on_partitions_assigned(self, assigned: Any) -> None:
-                note_taken(index)
-                consumer.pause(*assigned)
-
-        consumer.subscribe([settings.topic], listener=Listener())
+        consumer = self._aiokafka.AIOKafkaConsumer(**_keywords(self.settings, index))
+        listener = _pausing(self._aiokafka, consumer, partial(self.note_taken, index))
+        consumer.subscribe([self.settings.topic], listener=listener)
         await consumer.start()
         return consumer
 
@@ -189,14 +160,6 @@ CLIENTS: Final[dict[str, type[Members]]] = {
 PEERS: Final = ("kafka-python", "aiokafka", "confluent-kafka")
 
 
-def available(names: tuple[str, ...] | list[str]) -> list[str]:
-    """Return those of `names` that this version of groupsdk has."""
-    import groupsdk
-
-    absent = set() if hasattr(groupsdk, "AsyncAbstractCoordinator") else {"groupsdk asyncio"}
-    return [name for name in names if name not in absent]
-
-
 def _groupsdk_settings(settings: Settings, index: int) -> dict[str, Any]:
     return {
         "bootstrap.servers": settings.bootstrap_servers,
@@ -204,6 +167,26 @@ def _groupsdk_settings(settings: Settings, index: int) -> dict[str, Any]:
         "session.timeout.ms": settings.session_timeout_ms,
         "heartbeat.interval.ms": settings.heartbeat_interval_ms,
     }
+
+
+def _keywords(settings: Settings, index: int) -> dict[str, Any]:
+    """Return the settings of kafka-python and aiokafka."""
+    given = _groupsdk_settings(settings, index) | {"enable.auto.commit": False}
+    return {name.replace(".", "_"): value for name, value in given.items()}
+
+
+def _pausing(library: Any, consumer: Any, note_taken: Callable[[], None]) -> Any:
+    """Return a listener of kafka-python or aiokafka that notes assignments, and reads nothing."""
+
+    class Listener(library.ConsumerRebalanceListener):  # type: ignore[misc]  # untyped base
+        def on_partitions_revoked(self, revoked: Any) -> None:
+            pass
+
+        def on_partitions_assigned(self, assigned: Any) -> None:
+            note_taken()
+            consumer.pause(*assigned)
+
+    return Listener()
 
 
 def _noting(base: type[Any], note_taken: Callable[[int], None]) -> type[Any]:

@@ -8,7 +8,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 
 from groupsdk.testing import LocalKafka
-from tests.benchmarks.clients import PEERS, available
+from tests.benchmarks.clients import PEERS
 from tests.benchmarks.members import Settings
 from tests.benchmarks.observer import Observer
 from tests.benchmarks.report import Result, spread
@@ -179,5 +179,5 @@ def run(kafka: LocalKafka, arguments: list[str], *, quick: bool) -> Result:
     options = parser.parse_args(arguments)
     cases = [Case(int(size)) for size in options.sizes.split(",") if size]
     cases += [Case(int(size), _GAP_S) for size in options.staggered.split(",") if size]
-    names = available(options.clients.split(","))
+    names = options.clients.split(",")
     return measure(kafka, names, cases, options.repetitions, options.interval_ms).finish()

@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import Final
 
 from groupsdk.testing import LocalKafka
-from tests.benchmarks.clients import PEERS, available
+from tests.benchmarks.clients import PEERS
 from tests.benchmarks.group_formation import TOPIC
 from tests.benchmarks.members import BLOCK_S, Settings
 from tests.benchmarks.observer import Observer
@@ -122,5 +122,5 @@ def run(kafka: LocalKafka, proxy: RecordingProxy, arguments: list[str], *, quick
     parser.add_argument("--seconds", type=float, default=15 if quick else 60)
     parser.add_argument("--clients", default=",".join(NAMES))
     options = parser.parse_args(arguments)
-    names = available(options.clients.split(","))
+    names = options.clients.split(",")
     return measure(kafka, proxy, names, options.seconds).finish()

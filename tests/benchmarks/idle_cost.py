@@ -5,7 +5,7 @@ import time
 import uuid
 
 from groupsdk.testing import LocalKafka
-from tests.benchmarks.clients import PEERS, available
+from tests.benchmarks.clients import PEERS
 from tests.benchmarks.group_formation import TOPIC
 from tests.benchmarks.members import Settings
 from tests.benchmarks.observer import Observer
@@ -136,5 +136,5 @@ def run(kafka: LocalKafka, arguments: list[str], *, quick: bool) -> Result:
     parser.add_argument("--clients", default=",".join(NAMES))
     options = parser.parse_args(arguments)
     counts = [int(count) for count in options.counts.split(",")]
-    names = available(options.clients.split(","))
+    names = options.clients.split(",")
     return measure(kafka, names, counts, options.seconds, options.limit).finish()

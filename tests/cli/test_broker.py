@@ -40,7 +40,7 @@ def test_the_options_become_settings(tmp_path: Path, mocker: MockerFixture) -> N
             *(
                 "--properties",
                 str(tmp_path / "file"),
-                "--config",
+                "--set",
                 "num.partitions=4",
                 "--set",
                 "group.min.session.timeout.ms=7",

@@ -283,8 +283,6 @@ class Alerting:
             return
         with self._system.open_input_stream(self._path) as file:
             kept = json.loads(file.read())
-        if isinstance(kept, list):  # of 0.1.0: sinks without names
-            kept = {"active": kept, "waiting": {}}
         findings = [Finding(**each) for each in kept["active"]]
         self._active = {each.key: each for each in findings}
         for name, alerts in kept["waiting"].items():

@@ -145,16 +145,6 @@ def test_a_sink_that_fails_keeps_nothing_from_the_others(tmp_path: Path) -> None
     assert alerting().look([lag], 5) == []
 
 
-def test_alert_file_from_before_sinks_had_names_is_read(tmp_path: Path) -> None:
-    path = tmp_path / "alerts.json"
-    path.write_text('[{"rule": "lag", "group_id": "g", "text": "10 behind"}]', encoding="utf-8")
-    lines: list[str] = []
-    alerting = Alerting(fs.LocalFileSystem(), str(path), [line_sink(lines.append)])
-    assert alerting.look([Finding("lag", "g", "20 behind")], 1) == []
-    alerting.look([], 2)
-    assert [json.loads(each)["state"] for each in lines] == ["over"]
-
-
 def test_a_webhook_gets_json() -> None:
     got: list[Any] = []
 
