@@ -112,7 +112,7 @@ BUDGETS: dict[tuple[str, ...], int] = {
     ("groupsdk/member",): 5_550,
     ("groupsdk/drivers",): 5_630,
     ("groupsdk/consumer",): 6_045,
-    ("groupsdk/connect",): 10_745,
+    ("groupsdk/connect",): 10_685,
     ("assignors", "groupsdk/assignment/check"): 8_755,
     ("groupsdk/broker",): 29_020,
     # objectives, standstills and the groups' state at the end of the log; a lakehouse, by both engines, with the log itself
@@ -123,12 +123,12 @@ BUDGETS: dict[tuple[str, ...], int] = {
         "groupsdk/web",
         "groupsdk/telemetry",
         "groupsdk/http",
-    ): 12_745,
+    ): 12_665,
     ("groupsdk/testing",): 4_865,
     ("groupsdk/election",): 440,
-    ("groupsdk/shards",): 5_210,
-    ("groupsdk/verdict",): 2_630,
-    ("tests",): 154_500,
+    ("groupsdk/shards",): 5_085,
+    ("groupsdk/verdict",): 2_600,
+    ("tests",): 153_900,
 }
 MAX_MODULES = 588
 LONG_MODULE = 800

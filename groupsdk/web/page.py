@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import threading
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, TypeVar
 
@@ -25,7 +25,6 @@ from groupsdk.web.group_view import group_view
 from groupsdk.web.memory import STEP_MS, GroupMemory, PageMemory
 from groupsdk.web.overview import Said, group_row, lag_of, matching, said_of
 from groupsdk.web.sections import Encoded, Section, Sections, encoded
-from groupsdk.web.server import StateVersions
 from groupsdk.wire.connect_protocol import CONNECT_PROTOCOL_TYPE
 
 
@@ -167,6 +166,32 @@ class PageState:
         return matching(self._look.groups, list(words))
 
 
+class StateVersions:
+    """Numbers the states of a page, and lets callers wait for the next. Belongs to one event loop."""
+
+    def __init__(self) -> None:
+        self._version = 0
+        self._changed = asyncio.Condition()
+
+    @contextlib.asynccontextmanager
+    async def next(self) -> AsyncIterator[None]:
+        """Change the state in this block, then wake the waiting callers."""
+        async with self._changed:
+            yield
+            self._version += 1
+            self._changed.notify_all()
+
+    async def wait(self, version: int, timeout_s: float) -> int:
+        """Wait until the state is newer than a version. Return the latest version."""
+        async with self._changed:
+            try:
+                async with asyncio.timeout(timeout_s):
+                    await self._changed.wait_for(lambda: self._version > max(version, 0))
+            except TimeoutError:
+                pass
+            return self._version if self._version > 0 else version
+
+
 class ClusterPage:
     """Tracks the groups of a cluster that match shell patterns, for the live page. Belongs to the server's event loop."""
 
@@ -286,9 +311,11 @@ class ClusterPage:
             self._view = view
 
     async def wait(self, version: int, timeout_s: float) -> int:
+        """Wait until the state is newer than a version. Return the latest version."""
         return await self._versions.wait(version, timeout_s)
 
     async def sections(self, group_id: str | None, *, first: bool) -> Sections:
+        """Return what the page shows now of all groups, and of one; `first` with what is sent only once."""
         view = self._view
         found = {"about": self._about(), "look": self._looked(view)}
         if first:
@@ -325,6 +352,7 @@ class ClusterPage:
         return await asyncio.to_thread(self._state.find, words)
 
     async def what_if(self, group_id: str, assignor: str) -> str:
+        """Return a description of what an assignor would do to the current group. Raises GroupSdkError if there is none."""
         if self._client is None:
             raise ConfigError("the cluster cannot be reached at present")
         if self._what_if is None or assignor not in self._assignors:

@@ -1,10 +1,9 @@
 """Serve the live page: its files, changes of the groups as server-sent events, search, and what-if."""
 
 import asyncio
-import contextlib
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable
 from importlib.resources import files
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
@@ -19,7 +18,11 @@ from groupsdk.http.server import ENDING, HttpServer
 from groupsdk.http.settings import HttpSettings
 from groupsdk.lazy_imports import override
 from groupsdk.telemetry.openmetrics import Family, exposition
-from groupsdk.web.sections import Sections, message
+from groupsdk.web.sections import message
+
+
+if TYPE_CHECKING:
+    from groupsdk.web.page import ClusterPage
 
 
 _ASSETS: Final = {
@@ -38,56 +41,6 @@ _KEEP_ALIVE_S: Final = 15.0
 _MAX_WORDS: Final = 20
 
 
-class PageSource(Protocol):
-    """Provides the groups shown on the page. Its methods are called on the server's loop."""
-
-    async def follow(self) -> None:
-        """Keep the state up to date until cancelled."""
-        ...
-
-    async def wait(self, version: int, timeout_s: float) -> int:
-        """Wait until the state is newer than a version. Return the latest version."""
-        ...
-
-    async def sections(self, group_id: str | None, *, first: bool) -> Sections:
-        """Return what the page shows now of all groups, and of one; `first` with what is sent only once."""
-        ...
-
-    async def find(self, words: Sequence[str]) -> list[str]:
-        """Return the groups in which each of the lower-case words occurs: in a name of a member, a topic, a host."""
-        ...
-
-    async def what_if(self, group_id: str, assignor: str) -> str:
-        """Return a description of what an assignor would do to the current group. Raises GroupSdkError if there is none."""
-        ...
-
-
-class StateVersions:
-    """Numbers the states of a `PageSource`, and lets callers wait for the next. Belongs to one event loop."""
-
-    def __init__(self) -> None:
-        self._version = 0
-        self._changed = asyncio.Condition()
-
-    @contextlib.asynccontextmanager
-    async def next(self) -> AsyncIterator[None]:
-        """Change the state in this block, then wake the waiting callers."""
-        async with self._changed:
-            yield
-            self._version += 1
-            self._changed.notify_all()
-
-    async def wait(self, version: int, timeout_s: float) -> int:
-        """Wait until the state is newer than a version. Return the latest version."""
-        async with self._changed:
-            try:
-                async with asyncio.timeout(timeout_s):
-                    await self._changed.wait_for(lambda: self._version > max(version, 0))
-            except TimeoutError:
-                pass
-            return self._version if self._version > 0 else version
-
-
 class PageServer(HttpServer):
     """Serves the live page on a thread of its own. A context manager.
 
@@ -97,7 +50,7 @@ class PageServer(HttpServer):
 
     def __init__(
         self,
-        source: PageSource,
+        source: "ClusterPage",
         settings: HttpSettings,
         metrics: Callable[[], Iterable[Family]] | None = None,
         on_listening: Callable[[str], object] | None = None,
@@ -114,7 +67,7 @@ class PageServer(HttpServer):
 
 
 def page_app(
-    source: PageSource,
+    source: "ClusterPage",
     settings: HttpSettings,
     metrics: Callable[[], Iterable[Family]] | None = None,
 ) -> ASGIApp:
@@ -126,7 +79,7 @@ def page_app(
 
 
 def page_files(
-    source: PageSource, metrics: Callable[[], Iterable[Family]] | None = None
+    source: "ClusterPage", metrics: Callable[[], Iterable[Family]] | None = None
 ) -> Starlette:
     """Return the page's routes: its files, `/events`, `/find`, `/what-if` and `/metrics`.
 
@@ -180,7 +133,7 @@ def _asset(path: str, name: str, media_type: str) -> Route:
     return Route(path, answer, methods=["GET"])
 
 
-async def _events(source: PageSource, request: Request) -> AsyncIterator[str]:
+async def _events(source: "ClusterPage", request: Request) -> AsyncIterator[str]:
     group_id = request.query_params.get("group")
     version, sent = -1, None
     ending = asyncio.ensure_future(request.scope[ENDING].wait())
