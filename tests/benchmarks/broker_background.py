@@ -27,6 +27,7 @@ from groupsdk.wire.messages.configs import (
     IncrementalAlterConfigsResource,
 )
 from tests.benchmarks.broker_consumer_groups import Member, create, settle
+from tests.benchmarks.broker_groups import form
 from tests.benchmarks.broker_load import (
     ask,
     check_commit,
@@ -55,6 +56,7 @@ ALONE: Final = "commits alone"
 _COMMIT: Final = Case("OffsetCommit", 1, 1)
 _CPUCLOCK_SCHED: Final = 2
 _NUMBERS: Final = itertools.count()
+_CONSUMER, _CLASSIC = "consumer", "classic"
 
 Work = Callable[[Server, str], contextlib.AbstractContextManager[None]]
 
@@ -129,13 +131,13 @@ def compaction(records: int) -> Work:
     return work
 
 
-def forming(members: int) -> Work:
-    """Have so many members of the consumer protocol join, in another process, and be assigned as many partitions."""
+def forming(members: int, kind: str) -> Work:
+    """Have so many members join in another process: in the consumer protocol until they have as many partitions."""
 
     @contextlib.contextmanager
     def work(server: Server, name: str) -> Iterator[None]:
         create(server, name, members)
-        command = [sys.executable, "-m", _MODULE, server.address, name, str(members)]
+        command = [sys.executable, "-m", _MODULE, server.address, name, str(members), kind]
         with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
             assert child.stdin is not None
             assert child.stdout is not None
@@ -172,7 +174,8 @@ def run(arguments: list[str], *, quick: bool) -> Result:
     kinds: dict[str, Work] = {
         ALONE: nothing,
         f"while a log of {options.records:,} records is compacted": compaction(options.records),
-        f"while a group of {options.members:,} forms": forming(options.members),
+        f"while a group of {options.members:,} forms": forming(options.members, _CONSUMER),
+        f"while a classic group of {options.members:,} forms": forming(options.members, _CLASSIC),
     }
     with servers() as found:
         names = [server.name for server in found if server.name in {OURS, KAFKA}]
@@ -229,17 +232,20 @@ def _cell(by_name: dict[str, list[_Commits]], alone: dict[str, list[_Commits]], 
     return f"{rate:,.0f} ({rate / usual:.0%}), {late_ms:.1f} ms; CPU {cpu_ms:.1f}, {most_ms:.0f} ms"
 
 
-def _members(address: str, topic: str, count: int) -> None:
+def _members(address: str, topic: str, count: int, kind: str) -> None:
     """Be the members of a group that forms; a process of its own does this."""
     host, _, port = address.rpartition(":")
-    server = Server("broker", host, int(port), os.getppid(), 0.0)
-    members = [Member(each, f"group-of-{topic}", topic) for each in connect(server, count)]
+    clients = connect(Server("broker", host, int(port), os.getppid(), 0.0), count)
     print(flush=True)
     sys.stdin.readline()
+    if kind == _CLASSIC:
+        form(clients, f"group-of-{topic}")
+        return
+    members = [Member(each, f"group-of-{topic}", topic) for each in clients]
     settle(members, count)
     for each in members:
         each.leave()
 
 
 if __name__ == "__main__":
-    _members(sys.argv[1], sys.argv[2], int(sys.argv[3]))
+    _members(sys.argv[1], sys.argv[2], int(sys.argv[3]), sys.argv[4])
