@@ -153,7 +153,7 @@ def command(
     for topic in topics:
         made += ["--topic", topic]
     for key, value in (settings or {}).items():
-        made += ["--config", f"{key}={value}"]
+        made += ["--set", f"{key}={value}"]
     return made
 
 
