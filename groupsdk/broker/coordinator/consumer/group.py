@@ -277,11 +277,12 @@ class ConsumerGroup:
 
     def subscribed_topics(self) -> frozenset[str]:
         """Return the names of the topics that members subscribe to, by name or by a resolved regular expression."""
-        names: set[str] = set()
-        for topic_names, regex in self.subscriptions():
-            resolved = self.regexes.get(regex) if regex else None
-            names |= topic_names if resolved is None else topic_names | resolved.topics
-        return frozenset(names)
+        found = [
+            names if not regex or regex not in self.regexes else names | self.regexes[regex].topics
+            for names, regex in self.subscriptions()
+        ]
+        # the same set as that of the members, whose hash is known
+        return found[0] if len(found) == 1 else frozenset[str]().union(*found)
 
     def topics_of(self, member: ConsumerGroupMember) -> frozenset[str]:
         """Return the names of the topics that one member subscribes to, by name or by a resolved regular expression."""
