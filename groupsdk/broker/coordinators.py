@@ -255,7 +255,8 @@ class Coordinators:
         elif runtime.state is RuntimeState.ACTIVE:
             deleted: Any = getattr(runtime.shard, "topics_deleted", None)
             if deleted is not None:
-                runtime.apply(deleted(names, self._cluster.now_ms()))
+                for result in deleted(names, self._cluster.now_ms()):
+                    runtime.apply(result)
 
     def close(self) -> None:
         for partition in list(self._runtimes):

@@ -39,7 +39,10 @@ from groupsdk.broker.coordinator.group.records import (
     RecordDecoder,
 )
 from groupsdk.broker.coordinator.group_status import GroupStatus, GroupTrigger
-from groupsdk.broker.coordinator.offsets.offset_expiration import OffsetExpiration
+from groupsdk.broker.coordinator.offsets.offset_expiration import (
+    MAX_TOMBSTONES,
+    OffsetExpiration,
+)
 from groupsdk.broker.coordinator.offsets.offset_fetches import OffsetFetchHandler, fetch_error
 from groupsdk.broker.coordinator.offsets.offset_metadata_manager import (
     OffsetMetadataManager,
@@ -430,15 +433,18 @@ class GroupCoordinatorShard:
             return expiry_ms
         return None if next_ms == NEVER else next_ms
 
-    def topics_deleted(self, names: Iterable[str], now_ms: int) -> Result:
-        """Write tombstones for the offsets of deleted topics, pending ones included."""
+    def topics_deleted(self, names: Iterable[str], now_ms: int) -> Iterator[Result]:
+        """Write tombstones for the offsets of deleted topics, pending ones included; each result is to be applied before the next."""
         builder = ResultBuilder(now_ms)
         gone = tuple(names)
         for group_id in self._offsets.all_group_ids():
             for topic in gone:
                 for partition in sorted(self._offsets.partitions_of(group_id, topic)):
+                    if len(builder.records) >= MAX_TOMBSTONES:
+                        yield self._hand_out(builder)
+                        builder = ResultBuilder(now_ms)
                     builder.write(OffsetTombstone(group_id, topic, partition))
-        return self._hand_out(builder)
+        yield self._hand_out(builder)
 
     def assigned(self, job: AssignmentJob, outcome: Outcome, now_ms: int) -> Result:
         """Handle the outcome of an assignor that ran on another thread. Called on the shard's own thread."""

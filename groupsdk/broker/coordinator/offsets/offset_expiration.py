@@ -1,6 +1,7 @@
 """Expire unused offsets (KIP-211), and remove groups without members and offsets."""
 
 import logging
+from typing import Final
 
 from groupsdk.broker.coordinator.classic.group import ClassicGroup, group_tombstone
 from groupsdk.broker.coordinator.classic.registry import GroupRegistry
@@ -15,8 +16,10 @@ from groupsdk.error_code import ErrorCode
 
 logger = logging.getLogger(__name__)
 
-_MAX_RECORDS = 5_000
+MAX_TOMBSTONES: Final = 2_000
 """The most tombstones in one batch; the next batches follow immediately."""
+_MAX_CHECKED: Final = 5_000
+"""How many offsets are looked at before other requests have their turn, of whole groups."""
 
 
 class OffsetExpiration:
@@ -48,7 +51,7 @@ class OffsetExpiration:
         self._to_check = []
 
     def advance(self, builder: ResultBuilder) -> None:
-        """Write tombstones for expired offsets and groups if a check is due, at most about 5,000 per call.
+        """Write tombstones for expired offsets and groups if a check is due, at most about 2,000 per call.
 
         Sets `next_ms` when the check is finished; until then it stays due. If the append fails, the check is given up
         until the next interval."""
@@ -56,8 +59,10 @@ class OffsetExpiration:
             return
         if not self._to_check:
             self._to_check = [*self._registry.groups, *self._consumer_groups.registry.groups]
-        while self._to_check and len(builder.records) < _MAX_RECORDS:
+        checked = 0
+        while self._to_check and len(builder.records) < MAX_TOMBSTONES and checked < _MAX_CHECKED:
             group_id = self._to_check.pop()
+            checked += 1 + self._offsets.count(group_id)
             group = self._registry.groups.get(group_id)
             consumer_group = self._consumer_groups.group(group_id)
             if consumer_group is not None:
@@ -90,7 +95,7 @@ class OffsetExpiration:
                     group_id, topic, partition
                 ):
                     kept = True
-                elif len(builder.records) >= _MAX_RECORDS:
+                elif len(builder.records) >= MAX_TOMBSTONES:
                     return False
                 else:
                     expired += 1
@@ -125,7 +130,7 @@ class OffsetExpiration:
                 age_ms = builder.now_ms - stored.commit_timestamp_ms
                 if age_ms < retention_ms or offsets.is_unstable(group_id, topic, partition):
                     kept = True
-                elif len(builder.records) >= _MAX_RECORDS:
+                elif len(builder.records) >= MAX_TOMBSTONES:
                     return False
                 else:
                     self._registry.counters.offset_expirations += 1

@@ -275,7 +275,7 @@ class World:
 
     def delete_topic(self) -> None:
         failing = self.driver.fail_next is not None
-        result = self.driver.shard.topics_deleted(("t", "other"), self.driver.now_ms)
+        (result,) = self.driver.shard.topics_deleted(("t", "other"), self.driver.now_ms)
         self.driver.deal_with(result)
         if not (failing and result.records):
             self.forget()

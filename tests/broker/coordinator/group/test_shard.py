@@ -172,7 +172,8 @@ class TestTopicsDeleted:
         driver.commit({0: 4}, group_id="other")
         driver.commit_in_transaction({2: 5}, group_id="third")
 
-        driver.deal_with(driver.shard.topics_deleted(("t", "no-such-topic"), driver.now_ms))
+        (result,) = driver.shard.topics_deleted(("t", "no-such-topic"), driver.now_ms)
+        driver.deal_with(result)
 
         assert len(driver.log[-1].records) == 4
         assert {
@@ -185,7 +186,19 @@ class TestTopicsDeleted:
         driver = Driver(QUICK)
         driver.commit({0: 1})
 
-        assert driver.shard.topics_deleted(("u",), driver.now_ms) is NOTHING
+        assert list(driver.shard.topics_deleted(("u",), driver.now_ms)) == [NOTHING]
+
+    def test_those_of_very_many_groups_are_removed_in_several_batches(self) -> None:
+        driver = Driver(QUICK)
+        for group_id in ("a", "b", "c"):
+            driver.commit(dict.fromkeys(range(1_500), 1), group_id=group_id)
+        before = len(driver.log)
+
+        for result in driver.shard.topics_deleted(("t",), driver.now_ms):
+            driver.deal_with(result)
+
+        assert [len(each.records) for each in driver.log[before:]] == [2_000, 2_000, 500]
+        assert not any(driver.shard.offsets(each) for each in driver.shard.group_ids)
 
 
 def test_a_heartbeat_costs_no_filing() -> None:

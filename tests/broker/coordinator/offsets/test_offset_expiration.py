@@ -158,7 +158,7 @@ def test_a_group_with_nothing_goes_at_the_next_look_unless_someone_is_on_the_way
 
 def test_many_go_in_batches_one_right_after_the_other() -> None:
     driver = Driver(CONFIG)
-    many = 2 * expiry._MAX_RECORDS + 10
+    many = 2 * expiry.MAX_TOMBSTONES + 10
     driver.commit(dict.fromkeys(range(many), 1))
     driver.commit({0: 1}, group_id="other")
     written = len(driver.log)
@@ -168,7 +168,24 @@ def test_many_go_in_batches_one_right_after_the_other() -> None:
     assert driver.shard.group_ids == ()
     sizes = [len(batch.records) for batch in driver.log[written:]]
     assert sum(sizes) == many + 3
-    assert max(sizes) <= expiry._MAX_RECORDS + 2
+    assert max(sizes) <= expiry.MAX_TOMBSTONES + 2
+
+
+def test_offsets_that_stay_are_looked_at_some_groups_at_a_time() -> None:
+    driver = Driver(CONFIG)
+    for number in range(12):
+        driver.commit(dict.fromkeys(range(1_000), 1), group_id=f"g-{number}")
+    driver.now_ms += HOUR_MS
+
+    turns = 0
+    while (driver.shard.deadline_ms or 0) <= driver.now_ms:
+        driver.deal_with(driver.shard.advance(driver.now_ms))
+        turns += 1
+
+    assert turns == 3
+    assert len(driver.shard.group_ids) == 12
+    driver.pass_ms(DAY_MS + HOUR_MS)
+    assert driver.shard.group_ids == ()
 
 
 def test_a_full_disk_is_not_tried_again_before_the_next_look() -> None:
