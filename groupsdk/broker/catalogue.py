@@ -16,6 +16,7 @@ _TOPIC: Final = "topic"
 _CONFIG: Final = "config"
 _CLUSTER: Final = "cluster"
 _DELETED: Final = "deleted"
+_TOPICS_VERSION: Final = "topics_version"
 _MAX_NAME: Final = 249
 _MAX_PARTITIONS: Final = 10_000
 _LEGAL: Final = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
@@ -64,7 +65,7 @@ class Catalogue:
         self.deleted: set[str] = set()
         """The names of deleted topics whose records or committed offsets may still exist."""
         self.topics_version = 0
-        """Increases whenever a topic is created, deleted or gets partitions."""
+        """Increases whenever a topic is created, deleted or gets partitions. Stored: resolved expressions refer to it."""
         self._configs: dict[tuple[str, str], dict[str, str]] = {}
         self._cluster: dict[str, Any] = {}
         for kind, key, value in store.facts():
@@ -78,6 +79,7 @@ class Catalogue:
                 self.deleted.add(key)
             elif kind == _CLUSTER:
                 self._cluster[key] = value
+        self.topics_version = int(self._cluster.pop(_TOPICS_VERSION, 0))
         if "id" not in self._cluster:
             self._set_cluster("id", cluster_id or new_cluster_id())
 
@@ -114,7 +116,7 @@ class Catalogue:
         changes = [_topic_change(topic) for topic in made]
         given = {("topic", name): dict(entries) for name, entries in (configs or {}).items()}
         changes += [_config_change(*resource, entries) for resource, entries in given.items()]
-        self.store.write(changes)
+        self._change_topics(changes)
         for topic in made:
             self._add(topic)
         self._configs.update(given)
@@ -122,7 +124,7 @@ class Catalogue:
 
     def delete_topic(self, name: str) -> Topic:
         """Remove a topic and its configuration. Return it; it is in `deleted` until `forget_deleted`."""
-        self.store.write(
+        self._change_topics(
             [
                 (_TOPIC, name, None),
                 _config_change("topic", name, {}),
@@ -130,7 +132,6 @@ class Catalogue:
             ]
         )
         self.deleted.add(name)
-        self.topics_version += 1
         topic = self.topics.pop(name)
         del self.topics_by_id[topic.topic_id]
         alike = self._by_metric_name[_metric_name(name)]
@@ -153,8 +154,7 @@ class Catalogue:
     def add_partitions(self, name: str, leaders: Iterable[int]) -> None:
         topic = self.topics[name]
         grown = [*topic.partitions, *(TopicPartitionState(leader) for leader in leaders)]
-        self.store.write([_topic_change(Topic(name, topic.topic_id, grown))])
-        self.topics_version += 1
+        self._change_topics([_topic_change(Topic(name, topic.topic_id, grown))])
         topic.partitions[:] = grown
 
     def move_leaders(self, moves: Mapping[tuple[str, int], int]) -> None:
@@ -189,8 +189,12 @@ class Catalogue:
         else:
             self._configs.pop((resource, name), None)
 
+    def _change_topics(self, changes: list[Change]) -> None:
+        version = self.topics_version + 1
+        self.store.write([*changes, (_CLUSTER, _TOPICS_VERSION, version)])
+        self.topics_version = version
+
     def _add(self, topic: Topic) -> None:
-        self.topics_version += 1
         self.topics[topic.name] = topic
         self.topics_by_id[topic.topic_id] = topic
         self._by_metric_name.setdefault(_metric_name(topic.name), set()).add(topic.name)

@@ -64,6 +64,8 @@ class ConsumerCoordinator(PartitionOwner):
         self._lags: dict[TopicPartition, int] = {}
         self._former_lags: dict[TopicPartition, int] = {}
         """Of partitions given up in the last rebalance: their next owner has not measured them yet."""
+        self._lost_in_place: frozenset[TopicPartition] = frozenset()
+        """What a static member has lost since its last assignment: the group may still keep it from others for this one."""
         self.client_id = ""
         self.load: float | None = None
 
@@ -122,6 +124,8 @@ class ConsumerCoordinator(PartitionOwner):
         if self._reports:
             self._measure(generation)
         if generation == -1 or not member_id:
+            if self._member().snapshot().group_instance_id is not None:
+                self._lost_in_place |= self.owned
             self._lose(self.owned)
         elif not self._strategies.cooperative:
             self._revoke(self.owned)
@@ -218,10 +222,11 @@ class ConsumerCoordinator(PartitionOwner):
             self._completed = delivery
             return
         revoked, added = self.owned - assigned, assigned - self.owned
+        freed, self._lost_in_place = revoked | (self._lost_in_place - assigned), frozenset()
         if revoked:
             errors.keep(lambda: self._revoke(revoked))
-            if self._strategies.cooperative and not self._left:
-                self._rejoin("need to revoke partitions and re-join")
+        if freed and self._strategies.cooperative and not self._left:
+            self._rejoin("need to revoke partitions and re-join")
         steps: tuple[Callable[[], object], ...] = (
             lambda: assignor.on_assignment(share, generation),
             lambda: self._take_up(assigned, added, delivery),

@@ -44,6 +44,23 @@ def test_topics_and_their_leaders_last() -> None:
     assert again.configured("topic") == ["t"]
 
 
+def test_the_version_of_the_topics_is_never_that_of_others() -> None:
+    """A resolved expression is kept with it in the log of a group, which outlives the process."""
+    store = MemoryStore()
+    catalogue = Catalogue(store)
+    versions = [catalogue.topics_version]
+    catalogue.create_topics({"t": [1], "u": [1]})
+    versions.append(catalogue.topics_version)
+    catalogue.add_partitions("u", [1])
+    versions.append(catalogue.topics_version)
+    catalogue.delete_topic("t")
+    again = Catalogue(store)
+    assert again.topics_version == catalogue.topics_version
+    again.create_topics({"v": [1]})
+    versions += [catalogue.topics_version, again.topics_version]
+    assert versions == sorted(set(versions))
+
+
 def test_a_deleted_topic_takes_its_settings_along() -> None:
     store = MemoryStore()
     catalogue = Catalogue(store)

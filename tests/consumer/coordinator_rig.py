@@ -31,6 +31,7 @@ class CoordinatorRig(Generic[CoordinatorT]):
         self.view = TopicView({"t": 4, "u": 2})
         self.asked: list[Any] = []
         self.changes: dict[str, Any] = {}
+        self.config = config()
         self.watch = TopicWatch(1_000)
         self.coordinator = self.make_coordinator()
         self.coordinator.subscription = TopicSubscription(topics)
@@ -42,7 +43,7 @@ class CoordinatorRig(Generic[CoordinatorT]):
         raise NotImplementedError
 
     def snapshot(self) -> MemberSnapshot:
-        return MemberSnapshot.of(config(), view(**self.changes), 0)
+        return MemberSnapshot.of(self.config, view(**self.changes), 0)
 
     def request_rejoin(self, reason: str) -> None:
         self.log.append(("rejoin", reason))

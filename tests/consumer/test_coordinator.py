@@ -1,6 +1,7 @@
 """Test what a consumer joins with, gives up and takes: no member, no broker, no time."""
 
 from collections.abc import Collection
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -39,6 +40,7 @@ from groupsdk.types import NO_GENERATION, Generation, GroupMembers
 from groupsdk.wire.consumer_protocol import ConsumerProtocolDecoder
 from tests.consumer.coordinator_rig import ME, CoordinatorRig
 from tests.consumer.rig import partitions
+from tests.drivers.virtual import config
 
 
 class Rig(CoordinatorRig[ConsumerCoordinator]):
@@ -144,6 +146,23 @@ def test_moved_partitions_are_revoked_before_the_group_is_joined_again() -> None
         *(("take", ["t-3"]), ("generation", 3), ("assigned", ["t-3"])),
     ]
     assert rig.coordinator.owned == set(partitions("t-1", "t-3"))
+
+
+@pytest.mark.parametrize("instance_id", [None, "i"])
+@pytest.mark.parametrize("strategy", ["range", "cooperative-sticky"])
+def test_static_member_asks_for_a_rebalance_where_it_gets_less_than_it_has_lost(
+    strategy: str, instance_id: str | None
+) -> None:
+    """It gets its place back without a rebalance, and what others were to have from it would stay with nobody."""
+    rig = Rig(strategy)
+    rig.config = replace(config(), group_instance_id=instance_id)
+    rig.complete(1, "t-0", "t-1", protocol=strategy)
+    rig.coordinator.on_join_prepare(-1, "")
+    rig.complete(2, "t-1", protocol=strategy)
+    asked = ("rejoin", "need to revoke partitions and re-join") in rig.log
+    assert asked == (strategy == "cooperative-sticky" and instance_id is not None)
+    rig.complete(3, "t-1", protocol=strategy)
+    assert not [each for each in rig.log if each[0] == "rejoin"]
 
 
 def test_a_generation_without_a_change_is_told_too() -> None:

@@ -130,6 +130,16 @@ def test_a_group_that_goes_back_and_forth_takes_what_members_were_to_have_for_wh
     random_consumer_run(813_003_708)
 
 
+def test_a_static_member_that_comes_back_asks_for_what_others_were_to_have_from_it() -> None:
+    """The group rebalanced without it, as one that had all partitions still."""
+    random_consumer_run(43_000_000_022_789, extended=True)
+
+
+def test_an_expression_is_resolved_again_after_a_restart_that_follows_a_new_topic() -> None:
+    """The broker lost power before it had: its topics had as many changes then as the next process reads topics."""
+    random_consumer_run(42_000_000_132_418)
+
+
 def test_a_static_member_does_not_keep_the_pattern_of_the_one_before_it() -> None:
     random_consumer_run(811_004_494, extended=True)
 

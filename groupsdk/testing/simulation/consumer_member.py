@@ -106,6 +106,7 @@ class ConsumerMember(MemberProcess):
         self.owes_join = False
         """Whether it has given partitions up, in a cooperative rebalance, that the next one is to give to others."""
         self._gone: frozenset[TopicPartition] = frozenset()
+        self._lost_in_place: frozenset[TopicPartition] = frozenset()
         self._joins = True
         """Whether the heartbeat sent last was to join, but for one that leaves."""
         membership: Callable[[Random], Membership] = (
@@ -221,6 +222,8 @@ class ConsumerMember(MemberProcess):
     def _prepare(self, call: PrepareJoin, finish: Callable[[], None]) -> None:
         self.asked_ms, self.taking = self.called_ms, frozenset()
         if call.run_callback:
+            if call.generation.is_reset and self.config.group_instance_id is not None:
+                self._lost_in_place |= self.owned
             if call.generation.is_reset or self.setup.protocol is not SpokenProtocol.COOPERATIVE:
                 self._own(frozenset())
             else:
@@ -235,7 +238,8 @@ class ConsumerMember(MemberProcess):
         assigned = frozenset((each.topic, each.partition) for each in given)
         raises_after = self._random.randrange(3) if raises else None
         self.taking = assigned
-        self._gone |= self.owned - assigned
+        self._gone |= (self.owned | self._lost_in_place) - assigned
+        self._lost_in_place = frozenset()
         self.owes_join = self.setup.protocol is SpokenProtocol.COOPERATIVE and bool(self._gone)
         self._handed_ms = self.asked_ms if self.setup.protocol.is_classic else self.called_ms
         self._world.note(f"{self.name}: {_written(self.owned)} -> {_written(assigned)}")
