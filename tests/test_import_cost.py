@@ -154,3 +154,13 @@ def test_the_thread_that_heartbeats_imports_nothing(protocol: str) -> None:
         [sys.executable, "-c", program], check=True, capture_output=True, text=True
     )
     assert not done.stdout.split()
+
+
+def test_a_history_of_files_imports_no_connection() -> None:
+    pytest.importorskip("pyarrow")
+    parts = ("local", "report.page", "sources.archive_files", "sources.segment_files")
+    statement = f"import {', '.join(f'groupsdk.history.{part}' for part in parts)}"
+    names = modules_after(f"{statement}, groupsdk.cli.history_options")
+
+    assert "groupsdk.verdict" in names
+    assert not {"groupsdk.admin.cluster", "groupsdk.drivers"} & names

@@ -604,12 +604,13 @@ def _local_tasks(
     options: history_options.HistoryOptions,
 ) -> "tuple[Sequence[ReadTask], list[tuple[str, str]]]":
     """Return what the local engine reads, and what the cluster says of topics' names."""
-    from groupsdk.history.sources.archive_files import archive_tasks
-    from groupsdk.history.sources.segment_files import segment_tasks
-
     if options.segments:
+        from groupsdk.history.sources.segment_files import segment_tasks
+
         return segment_tasks(options.segments), []
     if options.archive:
+        from groupsdk.history.sources.archive_files import archive_tasks
+
         return archive_tasks(options.archive, history_options.archived_cluster(options)), []
     from groupsdk.history.sources.topic_ranges import topic_tasks
     from groupsdk.history.sources.topic_reader import TopicReader

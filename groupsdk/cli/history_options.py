@@ -221,7 +221,6 @@ def cluster_id_of(options: HistoryOptions) -> str | None:
     """Return the id of the cluster that is read: of a live one, or of a data directory whose files say it."""
     from groupsdk.history.sources.filesystems import is_supported
     from groupsdk.history.sources.segment_files import cluster_of
-    from groupsdk.history.sources.topic_reader import TopicReader
 
     if options.cluster and not options.archive:
         return options.cluster
@@ -229,6 +228,8 @@ def cluster_id_of(options: HistoryOptions) -> str | None:
         return cluster_of(options.segments) if is_supported(options.segments) else None
     if options.archive:
         return archived_cluster(options)
+    from groupsdk.history.sources.topic_reader import TopicReader
+
     with TopicReader(kafka_settings(options)) as live:
         return live.cluster_id()
 

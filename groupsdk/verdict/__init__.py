@@ -4,8 +4,10 @@
 views that `groupsdk.admin.watching` yields.
 """
 
+from typing import TYPE_CHECKING
+
+from groupsdk.lazy_imports import lazy_attributes
 from groupsdk.verdict.judge import RULES, judge
-from groupsdk.verdict.keeper import VerdictKeeper
 from groupsdk.verdict.observation import (
     KnownLog,
     LoggedGroup,
@@ -21,6 +23,12 @@ from groupsdk.verdict.observation import (
 )
 from groupsdk.verdict.values import Finding, GroupVerdict, Severity
 
+
+if TYPE_CHECKING:
+    from groupsdk.verdict.keeper import VerdictKeeper
+
+# it imports connections, and the report on a log does not need them
+__getattr__ = lazy_attributes(__name__, {"VerdictKeeper": "groupsdk.verdict.keeper"})
 
 __all__ = [
     "RULES",

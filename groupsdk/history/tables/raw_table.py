@@ -6,17 +6,21 @@ in the log is in the table's own log, and a commit that another process made fir
 
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote
 
 import pyarrow as pa
 
 from groupsdk.errors import ConfigError
-from groupsdk.history.sources.topic_ranges import TopicSettings
 from groupsdk.history.tables.delta_tables import create, opened
 from groupsdk.history.tables.lake_changes import DAY, another_process, app_id
 from groupsdk.history.tables.schemas import CLUSTER, RAW, TABLES
 from groupsdk.history.tables.stage_files import cluster_column
+
+
+if TYPE_CHECKING:
+    # it imports the connections of members, and archiving files does not need them
+    from groupsdk.history.sources.topic_ranges import TopicSettings
 
 
 SCHEMA: Final = pa.schema([(CLUSTER, pa.string()), *TABLES[RAW].stored_schema])
@@ -108,7 +112,7 @@ class RawTable:
             yield cluster_column(batch, self.cluster_id).cast(SCHEMA)
 
 
-def archive_topic(settings: TopicSettings, table: RawTable) -> int:
+def archive_topic(settings: "TopicSettings", table: RawTable) -> int:
     """Append the new records of a live topic, without Spark; returns how many offsets that are.
 
     Raises:
