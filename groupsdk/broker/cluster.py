@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 TopicPartition = tuple[str, int]
 _MIB: Final = 1024 * 1024
-_DELETED_AT_ONCE: Final = 8
+_DELETED_AT_ONCE: Final = 2
 """How many topics lose their committed offsets in a step."""
 _NAMED: Final = 5
 """The most partitions named in one log message."""

@@ -1,7 +1,8 @@
 """Fence commits and fetches of offsets, in groups of both kinds (KIP-447, KIP-848, KIP-1251)."""
 
-from collections.abc import Callable, Iterable
-from typing import Final
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from typing import Any, Final, TypeVar
 from uuid import UUID
 
 from groupsdk.broker.coordinator.classic.group import ClassicGroup
@@ -31,6 +32,28 @@ _COMPLETING = GroupState.COMPLETING_REBALANCE
 _NONE = ErrorCode.NONE
 _UNKNOWN_MEMBER_ID = ErrorCode.UNKNOWN_MEMBER_ID
 _ILLEGAL_GENERATION = ErrorCode.ILLEGAL_GENERATION
+
+
+_AT_ONCE: Final = 256
+T = TypeVar("T")
+
+
+def sliced(topics: Iterable[T], most: int = _AT_ONCE) -> Iterator[list[T]]:
+    """Yield the topics of a large commit, or of its response, some at a time: one of many partitions in several pieces."""
+    some: list[T] = []
+    count = 0
+    for topic in topics:
+        partitions: Any = topic.partitions  # type: ignore[attr-defined] # each of these has them
+        whole = len(partitions) <= most
+        for start in range(0, 1 if whole else len(partitions), most):
+            piece = partitions[start : start + most]
+            some.append(topic if whole else replace(topic, partitions=piece))  # type: ignore[type-var]
+            count += 1 + len(piece)
+            if count > most:
+                yield some
+                some, count = [], 0
+    if some:
+        yield some
 
 
 def validate_commit(

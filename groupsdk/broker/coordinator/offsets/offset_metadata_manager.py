@@ -19,6 +19,7 @@ from groupsdk.broker.coordinator.group_status import GroupState
 from groupsdk.broker.coordinator.offsets.commit_validation import (
     CommitRequest,
     Place,
+    sliced,
     validate_commit,
 )
 from groupsdk.broker.coordinator.runtime.contract import (
@@ -52,7 +53,7 @@ from groupsdk.wire.twin import maker
 
 
 _NO_EXPIRY: Final = -1
-_TOPICS_IN_A_STEP: Final = 64
+_IN_A_STEP: Final = 128
 _MAX_CACHED: Final = 128
 """The most partitions of a topic whose part of a response is cached."""
 
@@ -392,8 +393,7 @@ class OffsetMetadataManager:
         answers: list[Any] = []
         prepared: Prepared | None = (made, answers)
         try:
-            for start in range(0, len(request.topics), _TOPICS_IN_A_STEP):
-                some = request.topics[start : start + _TOPICS_IN_A_STEP]
+            for some in sliced(request.topics, _IN_A_STEP):
                 answers += self._encode(request, some, now_ms, expire_ms, made, has_ids=has_ids)
                 yield
         except EncodeError:
@@ -405,7 +405,7 @@ class OffsetMetadataManager:
     def _encode(
         self,
         request: CommitRequest,
-        topics: Sequence[RequestTopic],
+        topics: Sequence[Any],
         now_ms: int,
         expire_ms: int,
         made: EncodedRecords,

@@ -1,12 +1,16 @@
 """Handle the offset APIs: refuse unknown and unauthorized partitions, and pass the others to the coordinator."""
 
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import replace
+from itertools import chain, groupby
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from groupsdk.broker.catalogue import OFFSETS_TOPIC
-from groupsdk.broker.coordinator.offsets.commit_validation import TRANSACTION_TOPIC_IDS_FROM
+from groupsdk.broker.coordinator.offsets.commit_validation import (
+    TRANSACTION_TOPIC_IDS_FROM,
+    sliced,
+)
 from groupsdk.broker.server.apis import newest_version
 from groupsdk.broker.server.call import Call, allowed, ask, gather
 from groupsdk.broker.server.contract import BadRequestError
@@ -37,7 +41,6 @@ _GROUPS_FROM = 8
 _IDS_FROM: Final = 10
 """The first version of OffsetCommit and OffsetFetch with topic ids instead of names (KIP-848)."""
 _MANY_BYTES: Final = 64 * 1024
-_TOPICS_AT_ONCE: Final = 128
 _MANY_TOPICS: Final = 128
 """The number of topics from which a response with all offsets of a group is encoded in steps."""
 _LEAST_RECORD: Final = 32
@@ -104,7 +107,7 @@ def _commit_in_steps(call: Call, request: messages.OffsetCommitRequest) -> Steps
         if len(checked.kept) < len(checked.topics) or checked.refused:
             call.go_on_with(request, rest(response))
         else:
-            call.answer(response)
+            call.answer(messages.OffsetCommitResponse(topics=_merged(response.topics)))
 
     # one request, so that the coordinator decides on all offsets and appends them at once
     runtime = call.node.cluster.groups.runtime_for(call.node.node_id, request.group_id)
@@ -124,7 +127,7 @@ def _check_in_steps(
     call: Call, topics: Sequence[Any], *, by_id: bool
 ) -> Generator[None, None, _Checked]:
     checked = _Checked([], [], {})
-    for some in _slices(topics):
+    for some in sliced(topics):
         named = _named(call, some) if by_id else some
         more = _refused(call, named, by_id=by_id)
         checked.topics.extend(named)
@@ -144,19 +147,26 @@ def _answers_in_steps(
 ) -> Generator[None, None, tuple[T, ...]]:
     """Build the response to a large commit from the coordinator's topics and the refused ones."""
     codes = _Codes(checked.refused)
-    for some in _slices(decided):
+    for some in sliced(decided):
         codes.add(some)
         yield
     answers: list[T] = []
-    for some in _slices(checked.topics):
+    for some in sliced(checked.topics):
         answers += answers_of(call, some, codes)
         yield
-    return tuple(answers)
+    return _merged(answers)
 
 
-def _slices(topics: Sequence[Any]) -> Iterator[Sequence[Any]]:
-    for start in range(0, len(topics), _TOPICS_AT_ONCE):
-        yield topics[start : start + _TOPICS_AT_ONCE]
+def _merged(topics: Sequence[T]) -> tuple[T, ...]:
+    """Join the pieces of topics, which come one right after the other."""
+    merged = []
+    for _, pieces in groupby(topics, lambda each: (each.name, each.topic_id)):  # type: ignore[attr-defined]
+        first, *others = pieces
+        if others:
+            every: Any = chain.from_iterable(each.partitions for each in (first, *others))  # type: ignore[attr-defined]
+            first = replace(first, partitions=tuple(every))  # type: ignore[type-var]
+        merged.append(first)
+    return tuple(merged)
 
 
 def _commit_answers(

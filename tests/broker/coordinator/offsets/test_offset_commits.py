@@ -504,7 +504,7 @@ def test_a_large_commit_in_steps_has_the_records_and_answers_of_one_at_once(
         shard.loaded(1_000)
         if is_large:
             count, result = in_steps(shard, request, 3, 1_000)
-            assert count == 8  # of 64 topics each
+            assert count == 10  # of 128 topics and partitions each
         else:
             result = shard.handle(request, RequestContext(1, 3), 1_000)
         pairs = [pair for each in result.records for pair in each.encoded()]

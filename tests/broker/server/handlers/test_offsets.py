@@ -5,7 +5,9 @@ from typing import Any
 from uuid import UUID
 
 import pytest
+from pytest_mock import MockerFixture
 
+from groupsdk.broker.coordinator.offsets.offset_metadata_manager import OffsetMetadataManager
 from groupsdk.broker.embedded import EmbeddedBroker
 from groupsdk.broker.inspection import committed_offsets
 from groupsdk.broker.server.handlers import offsets
@@ -92,6 +94,43 @@ def test_a_commit_of_thousands_of_topics_is_checked_in_steps_and_written_at_once
         return {place: each.offset for place, each in found.items()}
 
     assert broker._on_loop(stored) == {("t", 0): 5, ("t", 1): 6}
+
+
+def test_a_commit_of_thousands_of_partitions_of_a_topic_is_answered_as_one_topic(
+    broker: EmbeddedBroker, client: Client, mocker: MockerFixture
+) -> None:
+    broker.create_topic("wide", partitions=6_000)
+    checked = mocker.spy(offsets, "_refused")
+    written = mocker.spy(OffsetMetadataManager, "_write")
+    for count in (6_000, 6_010):
+        checked.reset_mock()
+        written.reset_mock()
+        wide, t = (
+            OffsetCommitRequestTopic(
+                name,
+                partitions=tuple(OffsetCommitRequestPartition(each, each) for each in range(most)),
+            )
+            for name, most in (("wide", count), ("t", 2))
+        )
+        answer = client.ask(OffsetCommitRequest("g", topics=(wide, t)), 8)
+        assert [
+            (topic.name, [(each.partition_index, each.error_code) for each in topic.partitions])
+            for topic in answer.topics
+        ] == [
+            ("wide", [(each, 0 if each < 6_000 else 3) for each in range(count)]),
+            ("t", [(0, 0), (1, 0)]),
+        ]
+        for spied, place in ((checked, 1), (written, 2)):
+            topics = [call.args[place] for call in spied.call_args_list]
+            parts = [
+                each.partitions for some in topics for each in (some if place == 1 else [some])
+            ]
+            assert max(map(len, parts)) <= 256
+    stored = broker._on_loop(lambda: committed_offsets(broker._running().cluster, "g"))
+    assert {place: each.offset for place, each in stored.items()} == {
+        **{("wide", each): each for each in range(6_000)},
+        **{("t", each): each for each in range(2)},
+    }
 
 
 def test_several_groups_are_fetched_at_once(client: Client) -> None:
