@@ -112,7 +112,7 @@ BUDGETS: dict[tuple[str, ...], int] = {
     ("groupsdk/member",): 5_550,
     ("groupsdk/drivers",): 5_630,
     ("groupsdk/consumer",): 6_050,
-    ("groupsdk/connect",): 10_685,
+    ("groupsdk/connect",): 10_675,
     ("assignors", "groupsdk/assignment/check"): 8_755,
     ("groupsdk/broker",): 29_020,
     # objectives, standstills and the groups' state at the end of the log; a lakehouse, by both engines, with the log itself
@@ -126,7 +126,7 @@ BUDGETS: dict[tuple[str, ...], int] = {
     ): 12_670,
     ("groupsdk/testing",): 4_865,
     ("groupsdk/election",): 440,
-    ("groupsdk/shards",): 5_085,
+    ("groupsdk/shards",): 5_080,
     ("groupsdk/verdict",): 2_605,
     ("tests",): 154_100,
 }

@@ -12,8 +12,7 @@ from groupsdk.connect.rest.session_key import SessionKeySettings
 from groupsdk.connect.store.status_backing_store import TopicTracking
 from groupsdk.connect.tasks.tolerance import RestartPolicy
 from groupsdk.errors import ConfigError
-from groupsdk.limits import MAX_INT32
-from groupsdk.settings.config import MemberConfig
+from groupsdk.settings.config import MemberConfig, check_integer
 from groupsdk.settings.librdkafka import client_settings
 
 
@@ -96,17 +95,9 @@ class ConnectConfig:
             if getattr(self, copies) is None:
                 object.__setattr__(self, copies, self.storage_replication_factor)
         for setting in fields(self):
-            value = getattr(self, setting.name)
             least = _LEAST.get(setting.name)
-            if least is not None and (
-                not isinstance(value, int)
-                or isinstance(value, bool)
-                or not least <= value <= MAX_INT32
-            ):
-                raise ConfigError(
-                    f"{setting.name.replace('_', '.')} must be an integer from {least} to {MAX_INT32},"
-                    f" not {value!r}"
-                )
+            if least is not None:
+                check_integer(setting.name, getattr(self, setting.name), least)
 
     @classmethod
     def of(cls, settings: Mapping[str, Any] | None = None, /, **keywords: Any) -> "ConnectConfig":

@@ -8,9 +8,15 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Unpack, overload
 from groupsdk.assignment import AssignorLike
 from groupsdk.consumer.strategies import Strategies
 from groupsdk.errors import ConfigError
-from groupsdk.limits import MAX_INT32
 from groupsdk.member.classic.rebalance import KAFKA_ASSIGNORS
-from groupsdk.settings.config import ALIASES, CONSUMER_KEYS, ConsumerMemberConfig, MemberConfig
+from groupsdk.settings.config import (
+    ALIASES,
+    CONSUMER_KEYS,
+    ConsumerMemberConfig,
+    MemberConfig,
+    check_integer,
+    check_mapping,
+)
 from groupsdk.settings.librdkafka import client_settings
 from groupsdk.settings.security import SecuritySettings
 from groupsdk.wire.consumer_protocol import CONSUMER_PROTOCOL_TYPE
@@ -179,12 +185,8 @@ class ConsumerConfig:
         object.__setattr__(self, "auto_offset_reset", reset.normal(str(self.auto_offset_reset)))
         for setting in fields(self):
             value = getattr(self, setting.name)
-            if setting.name.endswith("_ms") and not (
-                isinstance(value, int) and not isinstance(value, bool) and 0 < value <= MAX_INT32
-            ):
-                raise ConfigError(
-                    f"{_dotted(setting.name)} must be an integer from 1 to {MAX_INT32}, not {value!r}"
-                )
+            if setting.name.endswith("_ms"):
+                check_integer(setting.name, value, 1)
             if setting.type is bool and not isinstance(value, bool):
                 raise ConfigError(f"{_dotted(setting.name)} must be true or false, not {value!r}")
         if self.group_protocol not in _PROTOCOLS:
@@ -255,13 +257,10 @@ class ConsumerConfig:
             ConfigError: a value is invalid, or a key is given twice. librdkafka rejects unknown keys when the
                 consumer is created.
         """
-        if settings is not None and not isinstance(settings, Mapping):
-            raise ConfigError(
-                "the settings must be a mapping such as {'bootstrap.servers': 'host:9092', 'group.id': 'g'}, or"
-                f" keywords, not {type(settings).__name__}"
-            )
+        settings = {} if settings is None else settings
+        check_mapping(settings)
         given: dict[str, Any] = {}
-        for key, value in [*dict(settings or {}).items(), *keywords.items()]:
+        for key, value in [*settings.items(), *keywords.items()]:
             if not isinstance(key, str):
                 raise ConfigError(f"the keys of settings must be strings, not {key!r}")
             given[_dotted(key)] = value

@@ -117,8 +117,8 @@ class MemberConfig:
         _check_instance_id(self.group_instance_id)
         for name in _MILLISECONDS:
             minimum = _MIN_REBALANCE_MS if name in _REBALANCE_MS else 1
-            _check_number(name, getattr(self, name), minimum=minimum)
-        _check_number("receive_message_max_bytes", self.receive_message_max_bytes, minimum=1_000)
+            check_integer(name, getattr(self, name), minimum)
+        check_integer("receive_message_max_bytes", self.receive_message_max_bytes, 1_000)
         if self.heartbeat_interval_ms >= self.session_timeout_ms:
             raise ConfigError(
                 f"heartbeat.interval.ms ({self.heartbeat_interval_ms}) must be less than"
@@ -263,11 +263,7 @@ def _parse_server(text: str) -> tuple[str, int]:
 
 def _by_name(settings: Any) -> dict[str, tuple[str, Any]]:
     """Return the settings by their names with underscores, each with the key that it was given under."""
-    if not isinstance(settings, Mapping):
-        raise ConfigError(
-            "the settings must be a mapping such as {'bootstrap.servers': 'host:9092', 'group.id': 'g'},"
-            f" or keywords, not {type(settings).__name__}"
-        )
+    check_mapping(settings)
     by_name: dict[str, tuple[str, Any]] = {}
     for key, value in settings.items():
         if not isinstance(key, str):
@@ -282,6 +278,14 @@ def _by_name(settings: Any) -> dict[str, tuple[str, Any]]:
             )
         by_name[name] = key, value
     return by_name
+
+
+def check_mapping(settings: object) -> None:
+    if not isinstance(settings, Mapping):
+        raise ConfigError(
+            "the settings must be a mapping such as {'bootstrap.servers': 'host:9092', 'group.id': 'g'},"
+            f" or keywords, not {type(settings).__name__}"
+        )
 
 
 def unknown_key(key: str, known: Collection[str]) -> str:
@@ -317,12 +321,11 @@ def _number(key: str, value: Any) -> Any:
     return value
 
 
-def _check_number(name: str, value: object, *, minimum: int) -> None:
-    if not isinstance(value, int) or isinstance(value, bool):
-        raise ConfigError(f"{name.replace('_', '.')} must be an integer, not {value!r}")
-    if not minimum <= value <= MAX_INT32:
+def check_integer(name: str, value: object, minimum: int) -> None:
+    """Raise ConfigError for the value of a setting that is no integer from a minimum on."""
+    if not isinstance(value, int) or isinstance(value, bool) or not minimum <= value <= MAX_INT32:
         raise ConfigError(
-            f"{name.replace('_', '.')} must be from {minimum} to {MAX_INT32}, not {value}"
+            f"{name.replace('_', '.')} must be an integer from {minimum} to {MAX_INT32}, not {value!r}"
         )
 
 

@@ -6,8 +6,13 @@ from math import isfinite
 from typing import TYPE_CHECKING, Any, Final, Unpack
 
 from groupsdk.errors import ConfigError
-from groupsdk.limits import MAX_INT32
-from groupsdk.settings.config import ALIASES, MemberConfig, unknown_key
+from groupsdk.settings.config import (
+    ALIASES,
+    MemberConfig,
+    check_integer,
+    check_mapping,
+    unknown_key,
+)
 from groupsdk.settings.security import SecuritySettings
 from groupsdk.shards.types import ShardError, check_name
 from groupsdk.wire.shards.protocol import GREATEST_WEIGHT
@@ -60,11 +65,11 @@ class ShardConfig:
 
     def __post_init__(self) -> None:
         for name in ("release_timeout_ms", "shards_refresh_ms", "load_interval_ms"):
-            _check_integer(name, getattr(self, name), 1)
-        _check_integer("standbys", self.standbys, 0)
-        _check_integer("group_record_max_bytes", self.group_record_max_bytes, 1_000)
+            check_integer(name, getattr(self, name), 1)
+        check_integer("standbys", self.standbys, 0)
+        check_integer("group_record_max_bytes", self.group_record_max_bytes, 1_000)
         if self.max_shards is not None:
-            _check_integer("max_shards", self.max_shards, 0)
+            check_integer("max_shards", self.max_shards, 0)
         _check_number("capacity", self.capacity, 0, GREATEST_WEIGHT, above=True)
         _check_number("load_threshold", self.load_threshold, 1, GREATEST_WEIGHT)
         _check_number("load_move_budget", self.load_move_budget, 0, 1)
@@ -103,12 +108,9 @@ class ShardConfig:
         Raises:
             ConfigError: a key is unknown or given twice, or a value is wrong.
         """
-        if settings is not None and not isinstance(settings, Mapping):
-            raise ConfigError(
-                "the settings must be a mapping such as {'bootstrap.servers': 'host:9092', 'group.id': 'g'}, or"
-                f" keywords, not {type(settings).__name__}"
-            )
-        member, own = _split({} if settings is None else settings)
+        given = {} if settings is None else settings
+        check_mapping(given)
+        member, own = _split(given)
         member_keywords, own_keywords = _split(keywords)
         return cls(member=MemberConfig.of(member, **member_keywords), **{**own, **own_keywords})
 
@@ -186,13 +188,6 @@ def _plain(name: str, key: str, value: Any) -> Any:
     except ValueError:
         raise ConfigError(f"{key} must be a number, not {value!r}") from None
     return value
-
-
-def _check_integer(name: str, value: object, minimum: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise ConfigError(f"{_dotted(name)} must be an integer, not {value!r}")
-    if not minimum <= value <= MAX_INT32:
-        raise ConfigError(f"{_dotted(name)} must be from {minimum} to {MAX_INT32}, not {value}")
 
 
 def _check_number(
