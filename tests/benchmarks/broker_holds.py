@@ -186,6 +186,11 @@ def offset_requests(size: Size) -> Cases:
     yield Case("first of a group", _commit("small", names[:1]), 8)
     yield Case("very many topics", _commit("big", names), 8)
     yield Case("very many topics", _commit("old", names), 8)
+    wide = tuple(offsets.OffsetCommitRequestPartition(n, 5) for n in range(10_000))
+    topic = offsets.OffsetCommitRequestTopic("wide", partitions=wide)
+    yield Case(
+        "10,000 partitions of a topic", offsets.OffsetCommitRequest("wide", topics=(topic,)), 8
+    )
     for n in range(size.groups):
         yield Case("one topic", _commit(f"g-{n}", names[:1]), 8)
     every = offsets.OffsetFetchRequestGroup("big", topics=None)
@@ -515,20 +520,54 @@ PARTS: Final = {
 }
 
 
+def restart(size: Size, watch: Watch, found: dict[tuple[int, str], Hold]) -> None:
+    """Measure the first fetch after a restart, with the loading of a log that has very many offsets in one batch."""
+    names = tuple(size.topics())[: size.narrow]
+    every = offsets.OffsetFetchRequestGroup("big", topics=None)
+    with tempfile.TemporaryDirectory() as directory:
+        with _broker_in(directory, size, {}) as client:
+            client.ask(_commit("big", names), 8)
+        with _broker_in(directory, size, {}) as client, _collecting():
+            watch.clear()
+            while client.ask(offsets.OffsetFetchRequest(groups=(every,)), 8).groups[0].error_code:
+                time.sleep(_SETTLE_S)
+            worked = list(watch.worked)
+    found[ApiKey.OFFSET_FETCH, "after a restart"] = Hold(max(worked), 0, sum(worked))
+
+
+@contextmanager
+def _collecting() -> Iterator[None]:
+    """Set the garbage collector as `groupsdk broker` does."""
+    before = gc.get_threshold()
+    gc.freeze()
+    gc.set_threshold(*COLLECTED_AFTER)
+    yield
+    gc.set_threshold(*before)
+    gc.unfreeze()
+
+
 @contextmanager
 def _broker(size: Size, settings: dict[str, str]) -> Iterator[Client]:
-    with tempfile.TemporaryDirectory() as directory:
-        broker = EmbeddedBroker(settings, topics=size.topics(), data_dir=directory)
-        broker.start()
-        (thread,) = (each for each in threading.enumerate() if each.name == _THREAD)
-        try:
-            with connect(broker) as client:
-                client.socket.settimeout(_PATIENCE_S)
-                yield client
-        finally:
-            with suppress(EmbeddedBrokerError):
-                broker.stop()
-            thread.join()  # it flushes thousands of logs, for which `stop` does not wait
+    with (
+        tempfile.TemporaryDirectory() as directory,
+        _broker_in(directory, size, settings) as client,
+    ):
+        yield client
+
+
+@contextmanager
+def _broker_in(directory: str, size: Size, settings: dict[str, str]) -> Iterator[Client]:
+    broker = EmbeddedBroker(settings, topics=size.topics(), data_dir=directory)
+    broker.start()
+    (thread,) = (each for each in threading.enumerate() if each.name == _THREAD)
+    try:
+        with connect(broker) as client:
+            client.socket.settimeout(_PATIENCE_S)
+            yield client
+    finally:
+        with suppress(EmbeddedBrokerError):
+            broker.stop()
+        thread.join()  # it flushes thousands of logs, for which `stop` does not wait
 
 
 def run(arguments: list[str], *, quick: bool) -> Result:
@@ -538,19 +577,16 @@ def run(arguments: list[str], *, quick: bool) -> Result:
     size = Size(2_000, 2, 100, 100) if quick else Size(14_000, 26, 1_000, 1_000)
     found: dict[tuple[int, str], Hold] = {}
     watch = Watch()
-    before = gc.get_threshold()
     load = os.getloadavg()[0]
     with mock.patch.dict(sys.modules, uvloop=None), watch.watching():
         for name in options.part or PARTS:
             settings = {"group.consumer.assignor.timeout.ms": "600000"}
             if name == "rules":
                 settings |= {"authorizer.class.name": "standard", "super.users": "User:ANONYMOUS"}
-            with _broker(size, settings) as client:
-                gc.freeze()
-                gc.set_threshold(*COLLECTED_AFTER)
+            with _broker(size, settings) as client, _collecting():
                 measure(client, PARTS[name](size), watch, found)
-                gc.set_threshold(*before)
-                gc.unfreeze()
+        if options.part is None or "offsets" in options.part:
+            restart(size, watch, found)
     result = Result(
         "broker_holds",
         f"The longest hold of the embedded broker's loop by one request: {size.partitions:,} partitions, {size.groups:,} groups",
