@@ -97,7 +97,9 @@ class OneThread:
         """Reject a call that conflicts with those in progress (ConcurrentUseError)."""
         if self.visits[0].thread != visit.thread:
             raise ConcurrentUseError(self._busy)
-        if not within_callbacks and any(
+        if within_callbacks or len(self.visits) == 1:
+            return
+        if any(
             each.driving
             for each in self.visits[:]
             if each is not visit and each.thread == visit.thread

@@ -78,8 +78,10 @@ class Mailbox:
         # is left behind by what interrupts this goes with the next publication.
         self._waiters.append(waiter)
         if self.version != version or not waiter.acquire(timeout=timeout_ms / 1000):
-            with contextlib.suppress(ValueError):  # released meanwhile
+            try:  # noqa: SIM105  # it makes three calls, and this is for each wait
                 self._waiters.remove(waiter)
+            except ValueError:
+                pass  # released meanwhile
 
     def _put(self, *, view: MemberView | None = None, crash: EngineError | None = None) -> None:
         with self._lock:
