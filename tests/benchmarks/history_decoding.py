@@ -110,9 +110,9 @@ def peak_worker_mb(pid: int) -> float:
         except OSError:
             continue
         if each != pid and "python" in status.partition("\n")[0]:
-            most = max(
-                most, *(int(line.split()[1]) for line in status.splitlines() if "VmHWM" in line)
-            )
+            # a process that has ended and waits for its parent has no such line
+            peaks = (int(line.split()[1]) for line in status.splitlines() if "VmHWM" in line)
+            most = max(most, next(peaks, 0))
     return most / 1024
 
 

@@ -1,7 +1,10 @@
-"""Test how the benchmark of the history counts CPU time."""
+"""Test how the benchmark of the history counts CPU time and memory."""
 
+import os
 import subprocess
 import sys
+
+from tests.benchmarks.history_decoding import peak_worker_mb
 
 
 PROGRAM = """
@@ -23,3 +26,10 @@ def test_the_cpu_time_of_a_process_whose_parent_has_ended_is_counted() -> None:
         [sys.executable, "-c", PROGRAM], check=True, capture_output=True, text=True
     )
     assert float(done.stdout) >= 0.4
+
+
+def test_a_process_that_has_ended_takes_no_memory() -> None:
+    with subprocess.Popen([sys.executable, "-c", ""]) as ended:
+        # it keeps its name until its parent has asked how it ended
+        os.waitid(os.P_PID, ended.pid, os.WEXITED | os.WNOWAIT)
+        assert peak_worker_mb(os.getpid()) == 0
