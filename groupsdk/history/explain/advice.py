@@ -359,16 +359,16 @@ def _by_value(
     """
     found: list[_Change] = []
     waits = _waits(group, ended)
+    absences = [(each, group.absence_ms(each)) for each in returns]
     # a value that covers no more clients spares the same as the one before
     by_count: dict[int, frozenset[int]] = {0: frozenset()}
     for value_ms in values_ms:
-        back = [each for each in returns if each.away_ms < value_ms]
+        bridging = [each for each in absences if each[0].away_ms < value_ms]
+        back = [each for each, _ in bridging]
         if len(back) not in by_count:
             by_count[len(back)] = _untouched(group.timeline, group.memberships, back)
         bridged = {id(each.membership) for each in back}
-        added_ms = sum(
-            each.membership.n_partitions * group.habits.standstill_ms(each.away_ms) for each in back
-        )
+        added_ms = sum(absence_ms for _, absence_ms in bridging)
         gone = 0
         for membership, alone_ms in waits:
             longer_ms = min(value_ms, alone_ms) - membership.silent_ms

@@ -3,7 +3,6 @@
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain
 from typing import Any, Final
 
 import numpy as np
@@ -14,10 +13,10 @@ from groupsdk.history.explain.assignments import CLASSIC, AssignmentRow
 from groupsdk.history.explain.causes import LoggedReason
 from groupsdk.history.explain.commit_spans import CommitPart
 from groupsdk.history.explain.departures import LoggedDeparture
-from groupsdk.history.explain.timeline.rows import GroupRecord
+from groupsdk.history.explain.timeline.rows import GroupRecord, MemberRow
 from groupsdk.history.tables.schemas import TABLES
 from groupsdk.history.tables.stages import RECORD_ROWS
-from groupsdk.history.times import LAST_MS
+from groupsdk.history.times import micros
 
 
 ROWS: Final = 5_000
@@ -152,36 +151,39 @@ def _batch(name: str, rows: list[Any]) -> Any:
 
 def _assignments(rows: Sequence[AssignmentRow], schema: Any) -> Any:
     """Build a row for each partition, without creating an object for it."""
-    shares = [
-        (place, topic, None if row.of.protocol == CLASSIC else own[0], numbers)
-        for place, row in enumerate(rows)
-        for (topic, numbers), own in zip(row.assigned, row.of.member.assigned, strict=True)
+    shares = [share for row in rows for share in row.assigned]
+    own = [
+        (None if row.of.protocol == CLASSIC else topic)
+        for row in rows
+        for topic, _ in row.of.member.assigned
     ]
-    counts = np.array([len(numbers) for *_, numbers in shares], dtype=np.int64)
+    shares_of = np.array([len(row.assigned) for row in rows], dtype=np.int64)
+    counts = np.array([len(numbers) for _, numbers in shares], dtype=np.int64)
+    row_of_share = np.repeat(np.arange(len(rows)), shares_of)
     of_share = pa.array(np.repeat(np.arange(len(shares)), counts))
-    of_row = pa.array(np.repeat(np.array([each[0] for each in shares], dtype=np.int64), counts))
-    own = {
-        "topic": pa.array([each[1] for each in shares], type=pa.string()).take(of_share),
-        "topic_id": pa.array([each[2] for each in shares], type=pa.string()).take(of_share),
-        "partition": pa.array(
-            list(chain.from_iterable(numbers for *_, numbers in shares)), type=pa.int32()
-        ),
+    of_row = pa.array(np.repeat(row_of_share, counts))
+    found = {
+        "topic": pa.array([topic for topic, _ in shares], pa.string()).take(of_share),
+        "topic_id": pa.array(own, pa.string()).take(of_share),
+        "partition": pa.array([n for _, numbers in shares for n in numbers], pa.int32()),
     }
-    common = zip(*map(_common, rows), strict=True)
-    columns = [
-        own[each.name] if each.name in own else pa.array(next(common), type=each.type).take(of_row)
-        for each in schema
-    ]
-    return pa.RecordBatch.from_arrays(columns, schema=schema)
+    for name, column in _common(rows):
+        found[name] = pa.array(column, type=schema.field(name).type).take(of_row)
+    return pa.RecordBatch.from_arrays([found[name] for name in schema.names], schema=schema)
 
 
-def _common(row: AssignmentRow) -> tuple[Any, ...]:
-    of = row.of
-    ts = of.ts_ms * 1000 if 0 <= of.ts_ms <= LAST_MS else None
-    return (
-        *(of.group_id, of.protocol, of.seq, of.generation, ts, of.phase),
-        *(of.member.member_id, of.member.client_id, of.partition, of.offset),
-    )
+def _common(rows: Sequence[AssignmentRow]) -> Iterator[tuple[str, Any]]:
+    """Yield the columns that are the same for all partitions of a row."""
+    of = [row.of for row in rows]
+    names = MemberRow._fields
+    columns = dict(zip(names, zip(*of, strict=True), strict=True))
+    for name in ("group_id", "protocol", "seq", "generation", "phase"):
+        yield name, columns[name]
+    yield "ts", list(map(micros, columns["ts_ms"]))
+    yield "member_id", [each.member_id for each in columns["member"]]
+    yield "client_id", [each.client_id for each in columns["member"]]
+    yield "src_partition", columns["partition"]
+    yield "src_offset", columns["offset"]
 
 
 def log_entries(found: Iterable[explaining.BrokerLogEntries]) -> Iterator[LogEntry]:

@@ -123,7 +123,9 @@ class ReplaySums:
         self._sums: dict[str, _Sums] = {}
 
     def add(self, row: ReplayRow) -> None:
-        sums = self._sums.setdefault(row.assignor, _Sums())
+        sums = self._sums.get(row.assignor)
+        if sums is None:
+            sums = self._sums[row.assignor] = _Sums()
         sums.generations += 1
         sums.moves += row.moved
         sums.revoked += row.revoked

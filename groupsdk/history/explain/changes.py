@@ -106,7 +106,10 @@ def compare(
     resubscribed = tuple(
         member_id
         for member_id, member in after.items()
-        if member_id in before and set(member.topics) != set(before[member_id].topics)
+        if member_id in before
+        # a member that is the same as before is mostly the same object
+        and member is not before[member_id]
+        and set(member.topics) != set(before[member_id].topics)
     )
     causes = set(replaced.values())
     if len(joined) > len(replaced):

@@ -57,11 +57,8 @@ class Standstill(NamedTuple):
     """...and the first one after."""
     usual_ms: float
     """The usual interval between commits."""
-
-    @property
-    def stalled_ms(self) -> float:
-        """The time beyond the allowance."""
-        return max(0.0, self.end_ms - self.start_ms - allowance_ms(self.usual_ms))
+    stalled_ms: float
+    """The time beyond the allowance."""
 
 
 class Span:
@@ -222,11 +219,11 @@ class CommitSpans:
             return None
         assert span.last_ms is not None
         assert part.first_ms is not None
-        found = Standstill(*of, span.last_ms, part.first_ms, usual)
-        if not found.stalled_ms:
+        stalled_ms = pause_ms - allowance_ms(usual)
+        if stalled_ms <= 0:
             return None
-        known.stalled_ms += found.stalled_ms
-        return found
+        known.stalled_ms += stalled_ms
+        return Standstill(*of, span.last_ms, part.first_ms, usual, stalled_ms)
 
     def last_commit(self, place: TopicPartition, seq: int) -> int | None:
         for number, last_ms in reversed(self._last.get(place, ())):
@@ -259,10 +256,10 @@ class CommitSpans:
             usual = max(own or 0.0, span.interval_ms or 0.0) or progress.pause_ms or self.usual_ms()
             if gap_ms > LONG_PAUSE_MS:
                 progress.learn(gap_ms)
-            found = Standstill(*place, known[-1][1], span.first_ms, usual)
-            if found.stalled_ms:
-                progress.stalled_ms += found.stalled_ms
-                yield found
+            stalled_ms = gap_ms - allowance_ms(usual)
+            if stalled_ms > 0:
+                progress.stalled_ms += stalled_ms
+                yield Standstill(*place, known[-1][1], span.first_ms, usual, stalled_ms)
 
     def usual_ms(self) -> float:
         """Return the usual interval between commits of a partition in the last two generations; 0 if it is not known."""

@@ -362,7 +362,8 @@ class ExplainedGroup:
         moves: list[MoveRow] = []
         self._assignments.begin(generation)
         tables["assignments"] += [take(row, moves) for row in rows if isinstance(row, MemberRow)]
-        tables["moves"] += map(self._move, moves)
+        ts = micros(generation.ts_ms)
+        tables["moves"] += [self._move(each, ts) for each in moves]
         if generation.protocol_type != CONSUMER:
             tables["payloads"] += [
                 _payload_row(generation, row)
@@ -372,7 +373,6 @@ class ExplainedGroup:
         replayed = list(self._assignments.close())
         for each in replayed:
             self._sums.add(each)
-        ts = micros(generation.ts_ms)
         tables["replay"] += [(*each, ts) for each in replayed]
         return len(moves)
 
@@ -458,7 +458,7 @@ class ExplainedGroup:
             row.offset,
         )
 
-    def _move(self, row: MoveRow) -> tuple[Any, ...]:
+    def _move(self, row: MoveRow, ts: int | None) -> tuple[Any, ...]:
         of = row.of
         place = row.topic, row.partition
         span = self._spans.now.get(place)
@@ -471,7 +471,7 @@ class ExplainedGroup:
             of.group_id,
             of.seq,
             of.generation,
-            micros(of.ts_ms),
+            ts,
             row.topic,
             row.partition,
             row.from_member,

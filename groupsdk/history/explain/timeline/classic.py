@@ -39,7 +39,7 @@ from groupsdk.history.explain.timeline.worker_protocols import (
     work_of,
 )
 from groupsdk.limits import MAX_INT64
-from groupsdk.wire.coordinator_records.group_metadata import GroupMetadataValue
+from groupsdk.wire.coordinator_records.group_metadata import GroupMetadataValue, MemberMetadata
 
 
 CLASSIC: Final = "classic"
@@ -61,6 +61,8 @@ class ClassicGroup:
         self._members: dict[str, Member] = {}
         self._before: dict[str, Member] = {}
         self._known = False
+        self._decoded: Mapping[str, tuple[MemberMetadata, Member]] = {}
+        self._kind: tuple[str, str | None] = "", None
         self._protocol_type = ""
         self._changes = Changes()
         self._last_seen: Mapping[str, LastSeen] = {}
@@ -85,7 +87,7 @@ class ClassicGroup:
     def take(
         self, record: GroupRecord, record_type: int, key: Any, value: GroupMetadataValue
     ) -> Iterator[Row]:
-        members = {each.member_id: each for each in members_of(value)}
+        members = self._decode(value)
         for member in members.values():
             if member.problem is not None:
                 yield RejectRow(
@@ -102,6 +104,19 @@ class ClassicGroup:
             yield from self._converted(record, members)
         else:
             self._next(record, value, members)
+
+    def _decode(self, value: GroupMetadataValue) -> dict[str, Member]:
+        """Decode the members; one whose data did not change since the last record is the same object."""
+        kind = value.protocol_type, value.protocol
+        before = self._decoded if kind == self._kind else {}
+        decoded: dict[str, tuple[MemberMetadata, Member]] = {}
+        for each in value.members:
+            last = before.get(each.member_id)
+            if last is None or last[0] != each:
+                last = each, member_of(each, value)
+            decoded[each.member_id] = last
+        self._decoded, self._kind = decoded, kind
+        return {member_id: member for member_id, (_, member) in decoded.items()}
 
     def _next(
         self, record: GroupRecord, value: GroupMetadataValue, members: dict[str, Member]
@@ -304,43 +319,41 @@ def _at(row: GenerationRow, record: GroupRecord) -> GenerationRow:
     return row._replace(ts_ms=record.ts_ms, partition=record.partition, offset=record.offset)
 
 
-def members_of(value: GroupMetadataValue) -> Iterator[Member]:
-    is_consumer = value.protocol_type == CONSUMER
-    for each in value.members:
-        reads_topics = is_consumer or (
-            value.protocol != SHARDS and sends_subscription(value.protocol_type, each.subscription)
+def member_of(metadata: MemberMetadata, value: GroupMetadataValue) -> Member:
+    """Decode a member of a generation's record."""
+    reads_topics = value.protocol_type == CONSUMER or (
+        value.protocol != SHARDS and sends_subscription(value.protocol_type, metadata.subscription)
+    )
+    topics: tuple[str, ...] = ()
+    owned: Partitions = ()
+    assigned: Partitions = ()
+    rack_id, problem, payload = None, None, None
+    if reads_topics:
+        wants = read_subscription(metadata.subscription)
+        topics, owned, rack_id = wants.topics, wants.owned, wants.rack_id
+        assigned, problem = read_assignment(metadata.assignment)
+        problem = wants.problem or problem
+    else:
+        owned, assigned, payload, problem = work_of(
+            value.protocol_type,
+            metadata.member_id,
+            metadata.subscription,
+            metadata.assignment,
+            value.protocol or "",
         )
-        topics: tuple[str, ...] = ()
-        owned: Partitions = ()
-        assigned: Partitions = ()
-        rack_id, problem, payload = None, None, None
-        if reads_topics:
-            wants = read_subscription(each.subscription)
-            topics, owned, rack_id = wants.topics, wants.owned, wants.rack_id
-            assigned, problem = read_assignment(each.assignment)
-            problem = wants.problem or problem
-        else:
-            work = work_of(
-                value.protocol_type,
-                each.member_id,
-                each.subscription,
-                each.assignment,
-                value.protocol or "",
-            )
-            owned, assigned, payload, problem = work
-        timeout = each.rebalance_timeout
-        yield Member(
-            each.member_id,
-            each.group_instance_id,
-            each.client_id,
-            each.client_host,
-            each.session_timeout,
-            each.session_timeout if timeout < 0 else timeout,
-            topics,
-            owned,
-            assigned,
-            rack_id,
-            value.protocol,
-            problem,
-            payload,
-        )
+    timeout = metadata.rebalance_timeout
+    return Member(
+        metadata.member_id,
+        metadata.group_instance_id,
+        metadata.client_id,
+        metadata.client_host,
+        metadata.session_timeout,
+        metadata.session_timeout if timeout < 0 else timeout,
+        topics,
+        owned,
+        assigned,
+        rack_id,
+        value.protocol,
+        problem,
+        payload,
+    )

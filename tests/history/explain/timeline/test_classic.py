@@ -201,6 +201,17 @@ def test_the_members_of_a_streams_application_keep_what_does_not_move() -> None:
     assert causes(rows) == [["join"], ["join"], ["cooperative_followup"]]
 
 
+def test_a_member_with_the_same_data_is_decoded_once_for_each_assignor() -> None:
+    rows = walked(
+        generation("g", 1, {"a": ONE}, protocol="range"),
+        generation("g", 2, {"a": ONE}, protocol="range"),
+        generation("g", 3, {"a": ONE}, protocol="roundrobin"),
+    )
+    first, second, third = (row.member for row in members(rows))
+    assert second is first
+    assert third.assignor_offered == "roundrobin"
+
+
 def test_members_of_an_unknown_kind_have_no_partitions() -> None:
     member = MemberMetadata("w", None, "connect", "/h", 60_000, 10_000, b"\0\1what", b"\0\2")
     value = GroupMetadataValue("of ours", 1, "v1", "w", 0, (member,))
