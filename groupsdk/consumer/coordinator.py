@@ -66,6 +66,8 @@ class ConsumerCoordinator(PartitionOwner):
         """Of partitions given up in the last rebalance: their next owner has not measured them yet."""
         self._lost_in_place: frozenset[TopicPartition] = frozenset()
         """What a static member has lost since its last assignment: the group may still keep it from others for this one."""
+        self._joined_as = ""
+        """The member id of the last assignment."""
         self.client_id = ""
         self.load: float | None = None
 
@@ -222,7 +224,10 @@ class ConsumerCoordinator(PartitionOwner):
             self._completed = delivery
             return
         revoked, added = self.owned - assigned, assigned - self.owned
-        freed, self._lost_in_place = revoked | (self._lost_in_place - assigned), frozenset()
+        # with another member id it has its place back without a rebalance, as one that may have all this still
+        returned = self._lost_in_place if member_id != self._joined_as else frozenset()
+        freed = revoked | (returned - assigned)
+        self._lost_in_place, self._joined_as = frozenset(), member_id
         if revoked:
             errors.keep(lambda: self._revoke(revoked))
         if freed and self._strategies.cooperative and not self._left:

@@ -23,6 +23,7 @@ from groupsdk.assignment.member_report import with_report
 from groupsdk.assignment.subscriptions import (
     decode_assignment,
     decode_subscriptions,
+    encode_assignments,
     encode_subscription,
 )
 from groupsdk.consumer.coordinator import ConsumerCoordinator, check_revoked_first
@@ -148,20 +149,29 @@ def test_moved_partitions_are_revoked_before_the_group_is_joined_again() -> None
     assert rig.coordinator.owned == set(partitions("t-1", "t-3"))
 
 
-@pytest.mark.parametrize("instance_id", [None, "i"])
-@pytest.mark.parametrize("strategy", ["range", "cooperative-sticky"])
+@pytest.mark.parametrize(
+    ("strategy", "instance_id", "member_id", "asks"),
+    [
+        ("cooperative-sticky", "i", "i-2", True),
+        ("cooperative-sticky", "i", ME, False),  # the coordinator has compared its metadata
+        ("cooperative-sticky", None, "m-2", False),
+        ("range", "i", "i-2", False),
+    ],
+)
 def test_static_member_asks_for_a_rebalance_where_it_gets_less_than_it_has_lost(
-    strategy: str, instance_id: str | None
+    strategy: str, instance_id: str | None, member_id: str, asks: bool
 ) -> None:
     """It gets its place back without a rebalance, and what others were to have from it would stay with nobody."""
     rig = Rig(strategy)
     rig.config = replace(config(), group_instance_id=instance_id)
     rig.complete(1, "t-0", "t-1", protocol=strategy)
     rig.coordinator.on_join_prepare(-1, "")
-    rig.complete(2, "t-1", protocol=strategy)
-    asked = ("rejoin", "need to revoke partitions and re-join") in rig.log
-    assert asked == (strategy == "cooperative-sticky" and instance_id is not None)
-    rig.complete(3, "t-1", protocol=strategy)
+    share = encode_assignments({ME: Assignment({"t": [1]})})[ME]
+    rig.log.clear()
+    rig.coordinator.on_join_complete(2, member_id, strategy, share)
+    assert (("rejoin", "need to revoke partitions and re-join") in rig.log) == asks
+    rig.log.clear()
+    rig.coordinator.on_join_complete(3, member_id, strategy, share)
     assert not [each for each in rig.log if each[0] == "rejoin"]
 
 

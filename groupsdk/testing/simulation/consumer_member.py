@@ -107,6 +107,7 @@ class ConsumerMember(MemberProcess):
         """Whether it has given partitions up, in a cooperative rebalance, that the next one is to give to others."""
         self._gone: frozenset[TopicPartition] = frozenset()
         self._lost_in_place: frozenset[TopicPartition] = frozenset()
+        self._joined_as = ""
         self._joins = True
         """Whether the heartbeat sent last was to join, but for one that leaves."""
         membership: Callable[[Random], Membership] = (
@@ -238,8 +239,10 @@ class ConsumerMember(MemberProcess):
         assigned = frozenset((each.topic, each.partition) for each in given)
         raises_after = self._random.randrange(3) if raises else None
         self.taking = assigned
-        self._gone |= (self.owned | self._lost_in_place) - assigned
-        self._lost_in_place = frozenset()
+        member_id = self.view.generation.member_id
+        returned = self._lost_in_place if member_id != self._joined_as else frozenset()
+        self._gone |= (self.owned | returned) - assigned
+        self._lost_in_place, self._joined_as = frozenset(), member_id
         self.owes_join = self.setup.protocol is SpokenProtocol.COOPERATIVE and bool(self._gone)
         self._handed_ms = self.asked_ms if self.setup.protocol.is_classic else self.called_ms
         self._world.note(f"{self.name}: {_written(self.owned)} -> {_written(assigned)}")
