@@ -109,7 +109,7 @@ TESTED_ELSEWHERE: dict[str, tuple[str, str]] = {
 BUDGETS: dict[tuple[str, ...], int] = {
     ("groupsdk/*.py", "groupsdk/settings", "groupsdk/assignment/*.py"): 4_665,
     ("groupsdk/wire",): 10_700,
-    ("groupsdk/member",): 5_550,
+    ("groupsdk/member",): 5_565,
     ("groupsdk/drivers",): 5_630,
     ("groupsdk/consumer",): 6_055,
     ("groupsdk/connect",): 10_675,
@@ -128,7 +128,7 @@ BUDGETS: dict[tuple[str, ...], int] = {
     ("groupsdk/election",): 440,
     ("groupsdk/shards",): 5_080,
     ("groupsdk/verdict",): 2_605,
-    ("tests",): 154_150,
+    ("tests",): 154_165,
 }
 MAX_MODULES = 588
 LONG_MODULE = 800

@@ -124,24 +124,30 @@ def test_a_caller_that_kept_partitions_over_the_lapse_does_not_join_with_them(
     assert member.call(PrepareJoin).generation == LOST
 
 
-@pytest.mark.parametrize(("generation", "joins_again"), [(1, True), (2, False)])
+@pytest.mark.parametrize(
+    ("generation", "member_id", "joins_again"),
+    [(1, MEMBER_ID, True), (2, MEMBER_ID, False), (2, "i-2", True)],
+)
 def test_rebalance_that_was_due_before_the_loss_is_due_still(
-    member: Driver, generation: int, joins_again: bool
+    member: Driver, generation: int, member_id: str, joins_again: bool
 ) -> None:
-    """A static member gets its place back without a rebalance, and what it gave up before would stay with nobody."""
+    """A static member gets its place back without a rebalance, and what it gave up before would stay with nobody.
+
+    So it does in a later generation, which was formed without it, unless it has kept its id.
+    """
     member.handle(RejoinRequested("partitions were given up"))
     member.prepare()
     member.disconnect()
     member.advance(6_000)
     member.found()
     member.prepare()
-    member.answer(joined(generation))
+    member.answer(joined(generation, member_id))
     member.answer(synced())
     member.deliver()
     assert member.view.joining == joins_again
     if joins_again:
         member.prepare()
-        member.answer(joined(generation))
+        member.answer(joined(generation, member_id))
         member.answer(synced())
         member.deliver()
         assert not member.view.joining, "once"

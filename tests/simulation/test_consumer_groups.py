@@ -175,6 +175,12 @@ def test_a_rebalance_that_was_due_before_a_static_member_lost_its_place_is_due_s
     random_consumer_run(5_700_000_069, extended=True)
 
 
+def test_a_rebalance_that_was_due_is_due_still_where_the_group_went_on_without_the_static_member() -> (
+    None
+):
+    random_consumer_run(45_000_000_055_441, extended=True)
+
+
 @pytest.mark.parametrize("after_ms", [7_400, 7_800])
 def test_member_closing_in_a_slow_callback_may_be_removed(after_ms: int) -> None:
     """It closes in the middle of a slow callback, and the time to give partitions up ends a moment later."""

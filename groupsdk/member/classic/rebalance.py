@@ -185,8 +185,8 @@ class Rebalance:
         """Whether the group has no leader: its coordinator computes the assignments (KIP-848)."""
         self._mismatch = ProtocolMismatch(member)
         self._join_sent_ms = 0
-        self._owed_in: int | None = None
-        """The generation in which a rebalance was due when the member lost its place."""
+        self._owed_in: Generation | None = None
+        """The generation, with its member id, in which a rebalance was due when the member lost its place."""
         self._joining_since_ms: int | None = None
         """When the first join of this rebalance was sent: Kafka's `lastRebalanceStartMs`."""
 
@@ -318,8 +318,7 @@ class Rebalance:
             return self.fail(wrong)
         self._move(Trigger.SYNC_ANSWERED)
         self.rejoin.succeeded(member.now_ms)
-        if self._owed_in == member.generation.generation_id:
-            # a static member got its place back, and the group has not rebalanced
+        if self._has_its_place_back(self._owed_in):
             self.rejoin.request(_STILL_OWED)
         self._owed_in = None
         member.assignment_epoch += 1
@@ -439,7 +438,20 @@ class Rebalance:
         member = self._member
         joins = self.rejoin.needed or member.state is MemberState.PREPARING_REBALANCE
         if joins and not member.generation.is_reset:
-            self._owed_in = member.generation.generation_id
+            self._owed_in = member.generation
+
+    def _has_its_place_back(self, owed_in: Generation | None) -> bool:
+        """Return whether the group may have taken the member back without a rebalance.
+
+        It has in the same generation. A later one it may have formed without a static member, which gets another member id with
+        its place; one that joins with the id that it had is compared with what it joined with before.
+        """
+        if owed_in is None:
+            return False
+        now, is_static = self._member.generation, self._member.config.group_instance_id is not None
+        return owed_in.generation_id == now.generation_id or (
+            is_static and owed_in.member_id != now.member_id
+        )
 
     def _reset(self, why: str, *, keep_member_id: bool) -> list[Action]:
         self._member.call = None
