@@ -126,7 +126,7 @@ BUDGETS: dict[tuple[str, ...], int] = {
     ): 12_670,
     ("groupsdk/testing",): 4_865,
     ("groupsdk/election",): 440,
-    ("groupsdk/shards",): 5_080,
+    ("groupsdk/shards",): 5_100,
     ("groupsdk/verdict",): 2_605,
     ("tests",): 154_165,
 }

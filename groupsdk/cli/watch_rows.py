@@ -25,6 +25,23 @@ _FINDING: Final = "FINDING"
 """The column that is shown where something was found."""
 _LEAST_NAME: Final = 40
 """So many characters of a name are shown, whatever is left out for them."""
+MEMBER_COLUMNS: Final = ("MEMBER", "INSTANCE", "CLIENT", "HOST", "COUNT", "LAG", "ASSIGNMENT")
+STATES: Final = {
+    "Stable": "green",
+    "Empty": "dim",
+    "PreparingRebalance": "yellow",
+    "CompletingRebalance": "yellow",
+    "Assigning": "yellow",
+    "Reconciling": "yellow",
+}
+"""The colours of states."""
+SEVERITIES: Final = {
+    Severity.OK: "",
+    Severity.NOTICE: "cyan",
+    Severity.WARNING: "yellow",
+    Severity.CRITICAL: "bold red",
+}
+"""The colours of findings."""
 
 
 class Order(StrEnum):
@@ -138,25 +155,6 @@ def fitting(rows: Sequence[GroupRow], width: int, *, gap: int) -> Fit:
             shown.remove(COLUMNS.index(name))
     left = width - gap - sum(needed[at] for at in shown[1:])
     return Fit(tuple(shown), max(1, min(longest, left)))
-
-
-MEMBER_COLUMNS: Final = ("MEMBER", "INSTANCE", "CLIENT", "HOST", "COUNT", "LAG", "ASSIGNMENT")
-STATES: Final = {
-    "Stable": "green",
-    "Empty": "dim",
-    "PreparingRebalance": "yellow",
-    "CompletingRebalance": "yellow",
-    "Assigning": "yellow",
-    "Reconciling": "yellow",
-}
-"""The colours of states."""
-SEVERITIES: Final = {
-    Severity.OK: "",
-    Severity.NOTICE: "cyan",
-    Severity.WARNING: "yellow",
-    Severity.CRITICAL: "bold red",
-}
-"""The colours of findings."""
 
 
 def clock_time(at_ms: int) -> str:

@@ -19,6 +19,10 @@ from groupsdk.web.overview import kind_of, lag_of
 
 
 MAX_MEMBERS: Final = 2_000
+MAX_RANGES: Final = 100
+"""So many topics, or other names, are shown of one member."""
+_MAX_LENGTH: Final = 600
+"""The length of the numbers shown of one topic, in characters."""
 MAX_TOPICS: Final = 500
 _SHOWN_CAUSES: Final = 20
 
@@ -187,12 +191,6 @@ def phases_of(rebalance: Rebalance) -> list[tuple[str, int]]:
     return [(name, end_ms - at_ms) for (name, at_ms), end_ms in spans if end_ms > at_ms]
 
 
-MAX_RANGES: Final = 100
-"""So many topics, or other names, are shown of one member."""
-_MAX_LENGTH: Final = 600
-"""The length of the numbers shown of one topic, in characters."""
-
-
 def shown_parts(assignment: Assignment) -> list[str]:
     """Return what an assignment has, a range of partitions for each topic, then connectors, tasks and shards."""
     shown = topic_ranges(assignment.partitions)
@@ -212,7 +210,7 @@ def topic_ranges(partitions: Iterable[TopicPartition]) -> list[str]:
 
 
 def cut(text: str) -> str:
-    """Return a text that is not longer than a few lines."""
+    """Return the beginning of a text, a few lines of it."""
     return text if len(text) <= _MAX_LENGTH else f"{text[:_MAX_LENGTH]}…"
 
 

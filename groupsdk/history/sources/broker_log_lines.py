@@ -59,6 +59,8 @@ _RANKS: Final = (_ENDED, _JOINED, _CHANGED, _TOPICS, _CAME_BACK)
 """Of several lines of one request the first of these is what it was about."""
 _REQUEST_MS: Final = 1_000
 """The lines of one request are written together: what stands further ahead is of another one, which made no epoch."""
+_HEAD: Final = 256
+"""How many bytes at its beginning distinguish a file from a later one with the same inode number."""
 
 _RESTARTS: Final = (Cause.COORDINATOR_RESTART, Cause.CLIENT_RESTART)
 REASONS: Final[tuple[tuple[str, Cause, tuple[Cause, ...]], ...]] = (
@@ -373,10 +375,6 @@ def _reason(generation: int, ts_ms: int, text: str) -> LoggedReason:
                 generation, ts_ms, text, str(cause), [str(each) for each in agreeing]
             )
     return LoggedReason(generation, ts_ms, text, None, [])
-
-
-_HEAD: Final = 256
-"""How many bytes at its beginning distinguish a file from a later one with the same inode number."""
 
 
 class BrokerLogTail:

@@ -10,6 +10,9 @@ from typing import Any, Final
 from groupsdk.errors import ConfigError
 
 
+_MOST_BYTES: Final = 4 * 1024 * 1024
+
+
 def read_topic_names(path: str) -> list[tuple[str, str]]:
     """Read topic ids and names from JSON lines; ConfigError for an unreadable file, or a line without topic_id and topic."""
     try:
@@ -20,9 +23,6 @@ def read_topic_names(path: str) -> list[tuple[str, str]]:
         raise ConfigError(
             f"--topics {path} must have JSON lines with topic_id and topic: {error!r}"
         ) from error
-
-
-_MOST_BYTES: Final = 4 * 1024 * 1024
 
 
 def read_toml(path: str, what: str) -> dict[str, Any]:

@@ -318,7 +318,7 @@ class Rebalance:
             return self.fail(wrong)
         self._move(Trigger.SYNC_ANSWERED)
         self.rejoin.succeeded(member.now_ms)
-        if self._has_its_place_back(self._owed_in):
+        if self._is_owed_still():
             self.rejoin.request(_STILL_OWED)
         self._owed_in = None
         member.assignment_epoch += 1
@@ -440,18 +440,19 @@ class Rebalance:
         if joins and not member.generation.is_reset:
             self._owed_in = member.generation
 
-    def _has_its_place_back(self, owed_in: Generation | None) -> bool:
-        """Return whether the group may have taken the member back without a rebalance.
+    def _is_owed_still(self) -> bool:
+        """Return whether a rebalance was due, and the group may have taken the member back without one.
 
         It has in the same generation. A later one it may have formed without a static member, which gets another member id with
         its place; one that joins with the id that it had is compared with what it joined with before.
         """
+        member, owed_in = self._member, self._owed_in
         if owed_in is None:
             return False
-        now, is_static = self._member.generation, self._member.config.group_instance_id is not None
-        return owed_in.generation_id == now.generation_id or (
-            is_static and owed_in.member_id != now.member_id
-        )
+        if owed_in.generation_id == member.generation.generation_id:
+            return True
+        is_static = member.config.group_instance_id is not None
+        return is_static and owed_in.member_id != member.generation.member_id
 
     def _reset(self, why: str, *, keep_member_id: bool) -> list[Action]:
         self._member.call = None
