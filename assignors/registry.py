@@ -1,7 +1,7 @@
 """Find assignors by name, class or instance."""
 
 from difflib import get_close_matches
-from importlib.metadata import EntryPoint, entry_points
+from pkgutil import resolve_name
 from typing import Final
 
 from groupsdk.assignment import AssignorLike, PartitionAssignor, is_assignor, missing_parts
@@ -32,6 +32,9 @@ _KAFKA_CLASSES: Final = {
 
 def known_assignors() -> list[str]:
     """List the names known to `resolve`: the built-in assignors and those of installed packages."""
+    # not above, as below: it takes longer to import than all of this, and shipped assignors do without it
+    from importlib.metadata import entry_points
+
     return sorted({*_SHIPPED, *(point.name for point in entry_points(group=ENTRY_POINT_GROUP))})
 
 
@@ -61,6 +64,8 @@ def _found(name: str) -> object:
     # an installed package must not replace the built-in assignors
     place = _SHIPPED.get(_KAFKA_CLASSES.get(name, name))
     if place is None:
+        from importlib.metadata import entry_points
+
         declared = sorted(
             entry_points(group=ENTRY_POINT_GROUP, name=name), key=lambda point: point.value
         )
@@ -74,9 +79,8 @@ def _found(name: str) -> object:
 
 
 def _imported(name: str, place: str) -> object:
-    point = EntryPoint(name, place, ENTRY_POINT_GROUP)
     try:
-        return point.load()
+        return resolve_name(place)
     except (ImportError, AttributeError, ValueError) as error:
         raise ConfigError(f"assignor {name!r} cannot be imported from {place}: {error}") from error
 

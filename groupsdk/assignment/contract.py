@@ -7,6 +7,7 @@ are a million small integers, not a million objects.
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
+from pkgutil import resolve_name
 from typing import Any, Final, NamedTuple, Protocol, TypeGuard, runtime_checkable
 
 from groupsdk.errors import ConfigError
@@ -242,13 +243,9 @@ def resolve_assignor(assignor: AssignorLike) -> PartitionAssignor:
     """
     if is_assignor(assignor):
         return assignor
-    # not above: it takes time to import, and few programs name an assignor
-    from importlib.metadata import EntryPoint
-
-    # By its place and not by an import: the library knows no assignor, and works with others' alone.
-    registry = EntryPoint("assignors", "assignors.registry:resolve", "groupsdk.resolvers")
     try:
-        found: Any = registry.load()
+        # by its name and not by an import: the library knows no assignor, and works with others' alone
+        found: Any = resolve_name("assignors.registry:resolve")
     except ImportError as error:
         raise ConfigError(
             f"assignor {assignor!r} cannot be looked up without the package 'assignors' ({error}): give an"

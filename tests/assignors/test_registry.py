@@ -46,7 +46,7 @@ def declared(monkeypatch: pytest.MonkeyPatch) -> list[EntryPoint]:
         found = EntryPoints(points).select(group=group)
         return found if name is None else found.select(name=name)
 
-    monkeypatch.setattr("assignors.registry.entry_points", entry_points)
+    monkeypatch.setattr("importlib.metadata.entry_points", entry_points)
     module = ModuleType("somebody_elses")
     module.Mine = Mine  # type: ignore[attr-defined] # what a module that is imported would have
     monkeypatch.setitem(sys.modules, "somebody_elses", module)
