@@ -116,7 +116,7 @@ BUDGETS: dict[tuple[str, ...], int] = {
     ("assignors", "groupsdk/assignment/check"): 8_755,
     ("groupsdk/broker",): 29_020,
     # objectives, standstills and the groups' state at the end of the log; a lakehouse, by both engines, with the log itself
-    ("groupsdk/history",): 18_455,
+    ("groupsdk/history",): 18_485,
     (
         "groupsdk/admin",
         "groupsdk/cli",
@@ -128,9 +128,9 @@ BUDGETS: dict[tuple[str, ...], int] = {
     ("groupsdk/election",): 440,
     ("groupsdk/shards",): 5_100,
     ("groupsdk/verdict",): 2_605,
-    ("tests",): 154_165,
+    ("tests",): 154_190,
 }
-MAX_MODULES = 588
+MAX_MODULES = 589
 LONG_MODULE = 800
 """A module over that is named in a warning: it may hold two ideas."""
 

@@ -3,7 +3,6 @@
 A setting is taken from the first place that has it: an option, the environment, the file of `--config`.
 """
 
-import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -59,6 +58,8 @@ class Connection:
         A person at a terminal is told what is waited for, unless the coroutine itself `writes`.
         """
         # only for those that talk to a cluster
+        import asyncio
+
         from groupsdk.admin.cluster import ClusterClient
 
         async def with_client() -> T:

@@ -564,6 +564,9 @@ def _run(options: history_options.HistoryOptions) -> None:
 
 
 def _run_locally(options: history_options.HistoryOptions) -> None:
+    from groupsdk.history.without_pandas import leave_out_pandas
+
+    leave_out_pandas()
     from groupsdk.history.local import run as run_here
     from groupsdk.history.sources.broker_log_lines import read_log_files
     from groupsdk.history.sources.user_files import read_topic_names

@@ -1,6 +1,5 @@
 """What commands write: tables for people or JSON for programs to standard output, progress to standard error."""
 
-import asyncio
 import json
 import sys
 import time
@@ -191,6 +190,8 @@ def progress(what: str, *, after_s: float = 1.0) -> Iterator[Callable[[str], Non
 @contextmanager
 def waiting(text: str, *, after_s: float = 1.0) -> Iterator[None]:
     """Write a `StatusLine` when the code within, of a coroutine, has not ended after so many seconds."""
+    import asyncio  # loaded long before wherever a loop runs; other commands need none
+
     line = StatusLine(after_s=0)
     timer = asyncio.get_running_loop().call_later(after_s, line.write, text)
     try:

@@ -25,6 +25,7 @@ from groupsdk.history.tables.sampled_lag import COMMIT_COLUMNS, sampled
 from groupsdk.history.tables.schemas import UNKNOWN_CLUSTER
 from groupsdk.history.tables.stage_tables import RUN_TABLES, StageTables
 from groupsdk.history.tables.stages import DEFERRED, RECORDS
+from groupsdk.history.without_pandas import leave_out_pandas
 
 
 __all__ = ["run"]
@@ -183,7 +184,9 @@ class LocalEngine:
             return
         # threads of Arrow's may run here, which a plain fork would not survive
         with ProcessPoolExecutor(
-            min(self._processes, len(items)), mp_context=get_context("forkserver")
+            min(self._processes, len(items)),
+            mp_context=get_context("forkserver"),
+            initializer=leave_out_pandas,
         ) as pool:
             for _ in pool.map(function, items):
                 pass

@@ -11,7 +11,6 @@ from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyarrow.dataset import FileSystemDataset, Scanner
 
 from groupsdk.errors import ConfigError
 from groupsdk.history.sources.filesystems import local_path
@@ -233,6 +232,8 @@ def _rows_of(table: Any, columns: Sequence[str], chosen: Any, by: Sequence[str])
     their texts have the type of the file, and where a merge or a deletion has written it, that is `string_view`, which Arrow does not
     compare.
     """
+    from pyarrow.dataset import FileSystemDataset, Scanner
+
     whole = table.to_pyarrow_dataset()
     files = list(whole.get_fragments(filter=chosen))
     some = FileSystemDataset(files, whole.schema, whole.format, whole.filesystem)
