@@ -302,7 +302,7 @@ def test_a_flapping_member(group: MakeGroup) -> None:
 def test_an_exceeded_poll_interval(group: MakeGroup) -> None:
     sick = group(2)
     sick.join("other")
-    slow = sick.join("slow", session_timeout_ms=1_000, max_poll_interval_ms=13_000)
+    slow = sick.join("slow", max_poll_interval_ms=13_000)
     eventually(lambda: len(slow.assignment()) == 1)
     for count in range(1, 6):  # it commits regularly until then
         sick.produce(1, partition=slow.assignment()[0].partition)
