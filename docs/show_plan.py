@@ -1,5 +1,5 @@
 #!/usr/bin/env python
-"""Write the plan of docs/history.md: what Spark's `explain` says of the query that writes the tables of a log."""
+"""Write the plan of docs/spark.md: what Spark's `explain` says of the query that writes the tables of a log."""
 
 import re
 from contextlib import redirect_stdout
@@ -59,7 +59,7 @@ def plan(spark: "SparkSession") -> str:
 
 def pages(spark: "SparkSession") -> dict[Path, str]:
     """Return the page with the plan."""
-    return filled("history.md", {"plan": f"```text\n{plan(spark)}\n```"})
+    return filled("spark.md", {"plan": f"```text\n{plan(spark)}\n```"})
 
 
 if __name__ == "__main__":

@@ -268,7 +268,7 @@ def slo_command(
     "--clusters",
     required=True,
     metavar="FILE",
-    help="A file of TOML with the clusters, and who owns which groups; see docs/history.md.",
+    help="A file of TOML with the clusters, and who owns which groups; see docs/lakehouse.md.",
 )
 @click.option(
     "--out",

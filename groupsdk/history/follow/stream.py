@@ -1,7 +1,7 @@
 """Follow a log with Spark Structured Streaming: each micro-batch is one update of all tables.
 
 Spark's checkpoint defines the records of a batch, and the ledger beside the tables whether it is committed: a batch that
-is repeated after a crash is skipped, or processed again from the start. docs/history.md says why the state of groups is in
+is repeated after a crash is skipped, or processed again from the start. docs/following.md says why the state of groups is in
 files of the ledger and not in Spark's state store.
 """
 
