@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import socket
+from collections.abc import Callable
 from typing import Any, Final, cast
 
 from groupsdk.lazy_imports import override
@@ -50,7 +51,7 @@ class SocketTransport(asyncio.Transport):
         self._recv = made.recv
         self._send = made.send
         self._protocol: asyncio.Protocol | None = protocol
-        self._data_received = protocol.data_received
+        self._data_received: Callable[[bytes], None] = protocol.data_received
         self._buffer = bytearray()
         self._closing = False
         self._is_lost = False
@@ -170,6 +171,7 @@ class SocketTransport(asyncio.Transport):
     def _lost(self, error: Exception | None) -> None:
         protocol = self._its_protocol
         self._protocol = None
+        self._data_received = _drop  # no cycle is left, which only the garbage collector would free
         try:
             protocol.connection_lost(error)
         finally:
@@ -178,3 +180,7 @@ class SocketTransport(asyncio.Transport):
     @property
     def _its_protocol(self) -> asyncio.Protocol:
         return cast("asyncio.Protocol", self._protocol)
+
+
+def _drop(_: bytes) -> None:
+    """Do nothing with bytes that arrive after the connection is lost."""

@@ -1,9 +1,11 @@
 """The transport of plain connections, over a pair of sockets."""
 
 import asyncio
+import gc
 import select
 import socket
 import struct
+import weakref
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -27,6 +29,7 @@ class Recorder(asyncio.Protocol):
         self.received = asyncio.Event()
         self.lost = asyncio.Event()
         self.fails = False
+        self.transport: asyncio.BaseTransport | None = None
 
     @override
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -223,3 +226,19 @@ async def test_a_connection_that_is_refused_is_not_read() -> None:
         assert not transport.is_reading()
         await recorder.lost.wait()
         assert ours.fileno() == -1
+
+
+def test_a_lost_connection_leaves_nothing_to_the_garbage_collector() -> None:
+    async def main() -> "weakref.ref[Recorder]":
+        with _pair() as (ours, other):
+            ends = Ends(ours, other)
+            ends.recorder.transport = ends.transport
+            ends.transport.abort()
+            await ends.recorder.lost.wait()
+            return weakref.ref(ends.recorder)
+
+    gc.disable()
+    try:
+        assert asyncio.run(main())() is None
+    finally:
+        gc.enable()
