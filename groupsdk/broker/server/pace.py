@@ -1,8 +1,10 @@
 """Requests that are handled in steps, so that others can run between them."""
 
-from collections.abc import Generator
+from collections import Counter
+from collections.abc import Generator, Hashable, Iterable
+from itertools import islice
 from types import GeneratorType
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Final, TypeVar, cast
 
 
 if TYPE_CHECKING:
@@ -10,12 +12,14 @@ if TYPE_CHECKING:
     from groupsdk.wire.schema import Response
 
 
+T = TypeVar("T", bound=Hashable)
 Steps = Generator[None, None, "Response | None"]
 """A request being handled in steps of some milliseconds, between which other requests run; returns the
 response.
 """
 _PAUSE_AFTER: Final = 512
 """How many elements of a request are handled before a pause: some milliseconds' work."""
+_COUNTED_AT_ONCE: Final = 1024
 CHANGE_COSTS: Final = 64
 """The weight of a change in the catalogue or in a directory, in simple elements."""
 OPENING_COSTS: Final = 128
@@ -37,6 +41,17 @@ class Pace:
             return False
         self._done = weight
         return True
+
+
+def counted(elements: Iterable[T]) -> Generator[None, None, Counter[T]]:
+    """Return how often each element occurs, in the order of their first occurrences; in steps, if they are many."""
+    counts: Counter[T] = Counter()
+    left = iter(elements)
+    while some := tuple(islice(left, _COUNTED_AT_ONCE)):
+        counts.update(some)
+        if len(some) == _COUNTED_AT_ONCE:
+            yield
+    return counts
 
 
 def log_costs(logs: "LogManager", topic: str, partition: int) -> int:

@@ -50,7 +50,7 @@ def paths_of(api_key: int, request: Any) -> Paths | None:
     """Return the arrays at which to split a request; None if it cannot be split, or has at most 256 elements."""
     for paths in PARTS.get(api_key, ()):
         if getattr(request, paths[0][0], None):
-            return paths if _weight(request, paths) > _PART else None
+            return paths if _weight(request, paths, _PART) > _PART else None
     return None
 
 
@@ -68,7 +68,7 @@ def parts_of(message: Any, paths: Paths, size: int = _PART) -> Iterator[tuple[An
     waiting: list[Any] = []
     weight = 0
     for element in elements:
-        inner = max(_weight(element, rest), 1)
+        inner = max(_weight(element, rest, size), 1)
         if waiting and weight + inner > size:
             yield replace(message, **{name: tuple(waiting)}), 0
             waiting, weight = [], 0
@@ -82,11 +82,17 @@ def parts_of(message: Any, paths: Paths, size: int = _PART) -> Iterator[tuple[An
         yield replace(message, **{name: tuple(waiting)}), 0
 
 
-def _weight(message: Any, paths: Paths) -> int:
+def _weight(message: Any, paths: Paths, enough: int) -> int:
+    """Return how many elements a message has; if it has more than enough, some number of these."""
     elements = getattr(message, paths[0][0]) or ()
-    if len(paths) == 1:
+    if len(paths) == 1 or len(elements) > enough:
         return len(elements)
-    return sum(max(_weight(each, paths[1:]), 1) for each in elements)
+    weight = 0
+    for element in elements:
+        weight += max(_weight(element, paths[1:], enough - weight), 1)
+        if weight > enough:
+            break
+    return weight
 
 
 def together(answers: Sequence[tuple[Any, int]], paths: Paths) -> Any:

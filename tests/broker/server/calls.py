@@ -14,7 +14,7 @@ class StandInConnection:
     def __init__(
         self, rig: ClusterRig, node_id: int = 1, principal: str = "User:ANONYMOUS"
     ) -> None:
-        self.node = SimpleNamespace(node_id=node_id, cluster=rig.cluster)
+        self.node = SimpleNamespace(node_id=node_id, cluster=rig.cluster, authentication=None)
         self.principal = principal
         self.client_host = "/127.0.0.1"
         self.peer = "127.0.0.1"

@@ -1,6 +1,8 @@
 """Tests when a handler pauses, and that its steps can be run without pauses."""
 
-from groupsdk.broker.server.pace import CHANGE_COSTS, Pace, Steps, at_once
+import pytest
+
+from groupsdk.broker.server.pace import CHANGE_COSTS, Pace, Steps, at_once, counted
 from groupsdk.wire.schema import Response
 
 
@@ -22,3 +24,14 @@ def test_steps_are_run_without_pauses() -> None:
     assert at_once(steps()) is answer
     assert at_once(answer) is answer
     assert at_once(None) is None
+
+
+def test_many_elements_are_counted_in_steps() -> None:
+    steps = counted(n % 1_500 for n in range(2_500))
+    next(steps)
+    next(steps)
+    with pytest.raises(StopIteration) as ended:
+        next(steps)
+    counts = ended.value.value
+    assert list(counts) == list(range(1_500))
+    assert (counts[999], counts[1_000]) == (2, 1)

@@ -91,3 +91,13 @@ def test_small_requests_and_all_are_left_whole() -> None:
     assert paths_of(15, DescribeGroupsRequest(("g",) * 257)) == (("groups", "groups"),)
     assert paths_of(3, request_class(3)()) is None
     assert paths_of(12, request_class(12)()) is None
+
+
+def test_whether_to_split_is_decided_by_the_first_elements() -> None:
+    few = fetched([[300]]).groups
+    unseen: Any = (None,) * 1_000  # these have no topics to look at
+    assert paths_of(9, OffsetFetchRequest(groups=few + unseen)) is not None
+    topics = OffsetFetchRequestGroup(
+        "g", topics=(fetched([[0] * 300]).groups[0].topics or ()) + unseen
+    )
+    assert paths_of(9, OffsetFetchRequest(groups=(topics,))) is not None

@@ -1,14 +1,13 @@
 """Handle the APIs that describe, list and change the settings of topics, brokers and groups."""
 
 import logging
-from collections import Counter
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
 from groupsdk.broker.cluster import ClusterError
 from groupsdk.broker.server.call import Call, allowed, cluster_allowed
-from groupsdk.broker.server.pace import CHANGE_COSTS, Pace, Steps
+from groupsdk.broker.server.pace import CHANGE_COSTS, Pace, Steps, counted
 from groupsdk.broker.settings.declaration import INT, LIST, PASSWORD, value_text
 from groupsdk.broker.settings.effective import group_settings_problem, problem
 from groupsdk.broker.settings.table import GROUP_SETTINGS, SETTINGS, TOPIC_DEFAULTS
@@ -304,7 +303,9 @@ def incremental_alter_configs(call: Call, request: IncrementalAlterConfigsReques
 def _altered_in_steps(
     call: Call, request: AlterConfigsRequest | IncrementalAlterConfigsRequest
 ) -> Generator[None, None, tuple[AlterConfigsResourceResponse, ...]]:
-    counts = Counter((each.resource_type, each.resource_name) for each in request.resources)
+    counts = yield from counted(
+        (each.resource_type, each.resource_name) for each in request.resources
+    )
     responses = []
     pace = Pace()
     for resource in request.resources:

@@ -1,6 +1,5 @@
 """Handle ListOffsets and OffsetForLeaderEpoch: find offsets by timestamp, and the ends of leader epochs."""
 
-from collections import Counter
 from collections.abc import Generator
 from typing import Final
 
@@ -8,7 +7,7 @@ from groupsdk.broker.cluster import ClusterError
 from groupsdk.broker.log.partition_log import PartitionLog
 from groupsdk.broker.log.timestamp_lookup import OffsetAndTimestamp
 from groupsdk.broker.server.call import Call, allowed
-from groupsdk.broker.server.pace import Pace, Steps, log_costs
+from groupsdk.broker.server.pace import Pace, Steps, counted, log_costs
 from groupsdk.error_code import ErrorCode
 from groupsdk.errors import GroupSdkError
 from groupsdk.wire.messages import log_offsets as messages
@@ -38,7 +37,7 @@ def list_offsets(call: Call, request: messages.ListOffsetsRequest) -> Steps:
     Offset and timestamp -1 without an error mean that there is no such record. A partition given twice is refused. Requires
     "describe" on the topic.
     """
-    counts = Counter(
+    counts = yield from counted(
         (topic.name, each.partition_index) for topic in request.topics for each in topic.partitions
     )
     committed = request.isolation_level == _READ_COMMITTED

@@ -7,7 +7,7 @@ from uuid import UUID
 from groupsdk.broker.catalogue import INTERNAL_TOPICS, Topic, topic_name_problem
 from groupsdk.broker.cluster import Cluster
 from groupsdk.broker.server.call import Call, allowed, cluster_allowed, operations
-from groupsdk.broker.server.pace import CHANGE_COSTS, Pace, Steps
+from groupsdk.broker.server.pace import CHANGE_COSTS, Pace, Steps, counted
 from groupsdk.broker.store import StoreError
 from groupsdk.error_code import ErrorCode
 from groupsdk.wire.messages.cluster import (
@@ -50,14 +50,16 @@ def metadata(call: Call, request: MetadataRequest) -> Steps:
                 described = yield from _described(call, topic, request, pace)
                 topics.append(described)
     else:
-        seen: set[tuple[str | None, UUID]] = set()
+        seen: set[str | tuple[str | None, UUID] | None] = set()
         for asked in request.topics or ():
             if pace.due():
                 call.large = True
                 yield
-            if (asked.name, asked.topic_id) in seen:
+            by_name = asked.topic_id == NO_UUID
+            key = asked.name if by_name else (asked.name, asked.topic_id)
+            if key in seen:
                 continue  # a topic requested twice is described once, as in Kafka
-            seen.add((asked.name, asked.topic_id))
+            seen.add(key)
             described = yield from _topic(call, asked, request, pace)
             topics.append(described)
     return MetadataResponse(
@@ -185,7 +187,8 @@ def describe_topic_partitions(call: Call, request: DescribeTopicPartitionsReques
     A page has at most 2,000 partitions; the next one starts at the cursor in the response.
     """
     catalogue = call.node.cluster.catalogue
-    names = sorted({each.name for each in request.topics} or catalogue.topics)
+    named = yield from counted(each.name for each in request.topics)
+    names = sorted(named or catalogue.topics)
     first = ""
     start = 0
     if request.cursor is not None:

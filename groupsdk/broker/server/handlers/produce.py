@@ -30,6 +30,8 @@ _TURN_BYTES: Final = 256 * 1024
 """The number of appended bytes after which other requests get their turn."""
 _APPEND_COSTS: Final = 1024
 """The weight of an append itself, in bytes."""
+_ANSWER_COSTS: Final = 512
+"""The weight of a topic, or of a batch that is refused, in bytes."""
 _OPENING: Final = _TURN_BYTES // 4
 """The weight of opening a log, which may make a directory and files, in bytes."""
 IMPLICIT_PRODUCE: Final = 12
@@ -209,11 +211,14 @@ def _appended(call: Call, request: messages.ProduceRequest, writes: list[list[_W
     done = 0
     for asked, each in zip(request.topic_data, writes, strict=True):
         answers = []
+        done += _ANSWER_COSTS
         for write in each:
             if done >= _TURN_BYTES:
                 done = 0
                 yield
-            if write.answer is None:
+            if write.answer is not None:
+                done += _ANSWER_COSTS
+            else:
                 done += _APPEND_COSTS + len(write.records or b"")
                 if write.topic is not None and not logs.is_open(write.topic.name, write.index):
                     done += _OPENING

@@ -3,13 +3,12 @@
 DescribeClientQuotas is here since Kafka's tools ask for the quotas of a user before they show its credentials.
 """
 
-from collections import Counter
 from collections.abc import Sequence
 from itertools import islice
 from typing import Final
 
 from groupsdk.broker.server.call import Call, cluster_allowed
-from groupsdk.broker.server.pace import Pace, Steps
+from groupsdk.broker.server.pace import Pace, Steps, counted
 from groupsdk.broker.server.sasl_servers import Authentication
 from groupsdk.broker.server.scram import (
     MAX_ITERATIONS,
@@ -59,10 +58,11 @@ def describe_credentials(
             error_code=code, error_message=code.text
         )
     credentials = _credentials(call)
-    asked = [user.name for user in request.users or ()] or credentials.users()
+    asked = (user.name for user in request.users) if request.users else iter(credentials.users())
+    counts = yield from counted(asked)
     results = []
     pace = Pace()
-    for name, count in Counter(asked).items():
+    for name, count in counts.items():
         if pace.due():
             call.large = True
             yield

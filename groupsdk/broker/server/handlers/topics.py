@@ -1,7 +1,6 @@
 """Handle CreateTopics, DeleteTopics, CreatePartitions and DeleteRecords."""
 
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 from uuid import UUID
 
@@ -9,7 +8,7 @@ from groupsdk.broker.catalogue import INTERNAL_TOPICS, Topic, topic_name_problem
 from groupsdk.broker.cluster import ClusterError
 from groupsdk.broker.log.errors import StorageError
 from groupsdk.broker.server.call import Call, allowed, cluster_allowed
-from groupsdk.broker.server.pace import CHANGE_COSTS, Pace, Steps, log_costs
+from groupsdk.broker.server.pace import CHANGE_COSTS, Pace, Steps, counted, log_costs
 from groupsdk.broker.settings.topic import FIXED, InvalidLogConfigError, LogConfig
 from groupsdk.broker.store import StoreError
 from groupsdk.error_code import ErrorCode
@@ -41,7 +40,7 @@ def create_topics(call: Call, request: messages.CreateTopicsRequest) -> Steps:
 
     Requires "create" on the cluster or the topic.
     """
-    names = Counter(topic.name for topic in request.topics)
+    names = yield from counted(topic.name for topic in request.topics)
     results = []
     seen: set[str] = set()
     room = MAX_PARTITIONS
@@ -212,12 +211,12 @@ def delete_topics(call: Call, request: messages.DeleteTopicsRequest) -> Steps:
 
     One that is given twice is not deleted. Requires "delete" on the topic.
     """
-    asked: list[tuple[str | None, UUID]] = (
-        [(topic.name, topic.topic_id) for topic in request.topics]
+    asked: Iterator[tuple[str | None, UUID]] = (
+        ((topic.name, topic.topic_id) for topic in request.topics)
         if call.version >= _BY_ID
-        else [(name, NO_UUID) for name in request.topic_names]
+        else ((name, NO_UUID) for name in request.topic_names)
     )
-    counts = Counter(asked)
+    counts = yield from counted(asked)
     responses = []
     gone: list[Topic] = []
     pace = Pace()
@@ -295,12 +294,16 @@ def create_partitions(call: Call, request: messages.CreatePartitionsRequest) -> 
 
     Requires "alter" on the topic.
     """
-    names = Counter(topic.name for topic in request.topics)
+    names = yield from counted(topic.name for topic in request.topics)
     results = []
+    seen: set[str] = set()
     pace = Pace()
-    for asked in {topic.name: topic for topic in request.topics}.values():
+    for asked in request.topics:
         if pace.due(CHANGE_COSTS):
             yield
+        if asked.name in seen:
+            continue
+        seen.add(asked.name)
         try:
             _check_once(asked.name, names)
             _grow(call, asked, validate_only=request.validate_only)
