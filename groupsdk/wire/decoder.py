@@ -9,6 +9,7 @@ from groupsdk.limits import MAX_REQUEST_ELEMENTS
 from groupsdk.wire import primitives
 from groupsdk.wire.primitives import FieldError
 from groupsdk.wire.schema import (
+    NO_UUID,
     ArrayType,
     Decode,
     Field,
@@ -50,6 +51,8 @@ class _Decoder(SourceWriter):
         self._decode_text = ".decode('utf-8', 'replace')" if lenient else ".decode()"
         self.names.update(
             FieldError=FieldError,
+            NO_ID=NO_UUID.bytes,
+            NO_UUID=NO_UUID,
             TaggedField=primitives.TaggedField,
             UUID=UUID,
             new=object.__new__,
@@ -191,7 +194,8 @@ class _Decoder(SourceWriter):
             case _ if wire_type is UUID:
                 self._waiting.append(("16s", value))
                 self._read_waiting()
-                self.line(f"{value} = UUID(bytes={value})")
+                # names where ids may be have this one; thousands of its copies would be thousands of objects
+                self.line(f"{value} = NO_UUID if {value} == NO_ID else UUID(bytes={value})")
             case _:
                 self._text_or_bytes(value, is_text=wire_type is str, null=null)
         return value

@@ -3,6 +3,7 @@
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, ClassVar
+from uuid import UUID
 
 import pytest
 from hypothesis import given, settings
@@ -20,9 +21,9 @@ from groupsdk.wire.messages.log_offsets import (
     DeleteRecordsRequest,
     DeleteRecordsTopic,
 )
-from groupsdk.wire.messages.metadata import MetadataRequest
+from groupsdk.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from groupsdk.wire.primitives import TaggedField
-from groupsdk.wire.schema import Api, ApiKey, Message
+from groupsdk.wire.schema import NO_UUID, Api, ApiKey, Message
 from tests.wire.strategies import versioned_messages
 
 
@@ -74,6 +75,13 @@ def test_codecs_in_steps_pause_and_fail_as_others_do() -> None:
     wrong = DeleteRecordsRequest((DeleteRecordsTopic("t", (DeleteRecordsPartition(2**40),)),))
     with pytest.raises(EncodeError, match="partition_index"):
         finished(compiler.encoder_in_steps(DeleteRecordsRequest, 2)(wrong))
+
+
+def test_topics_that_are_given_by_name_share_one_id() -> None:
+    request = MetadataRequest((MetadataRequestTopic(name="a"), MetadataRequestTopic(UUID(int=7))))
+    first, second = compiler.decode(MetadataRequest, 12, compiler.encode(request, 12)).topics or ()
+    assert first.topic_id is NO_UUID
+    assert second.topic_id == UUID(int=7)
 
 
 def test_a_message_on_the_wire() -> None:
