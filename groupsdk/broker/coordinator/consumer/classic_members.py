@@ -26,6 +26,7 @@ from groupsdk.broker.coordinator.consumer.heartbeat import RefusedError, replace
 from groupsdk.broker.coordinator.consumer.member import ConsumerGroupMember, MemberState, plain
 from groupsdk.broker.coordinator.consumer.records import member_metadata
 from groupsdk.broker.coordinator.consumer.registry import ConsumerGroupRegistry, Draft, TimerKind
+from groupsdk.broker.coordinator.consumer.topics import names_set
 from groupsdk.broker.coordinator.runtime.contract import RequestContext
 from groupsdk.broker.coordinator.runtime.result_builder import ResultBuilder
 from groupsdk.broker.settings.table import MigrationPolicy
@@ -126,7 +127,8 @@ class ClassicMembers:
             draft.write(member_metadata(group.group_id, after))
         old_names = frozenset() if before is None else before.topic_names
         updater = self._updater
-        change = Change(after.topic_names != old_names, updater.update_regex(draft, before, after))
+        names_changed = after.topic_names is not old_names and after.topic_names != old_names
+        change = Change(names_changed, updater.update_regex(draft, before, after))
         updater.bump_epoch(draft, change)
         rest = list(draft.group.members.values())
         # a static member was the last one of the consumer protocol, perhaps under the same member id
@@ -216,7 +218,7 @@ class ClassicMembers:
             rack_id=subscription.rack_id or base.rack_id,
             client_id=context.client_id,
             client_host=context.client_host,
-            topic_names=frozenset(subscription.topics),
+            topic_names=names_set(tuple(subscription.topics)),
             regex="",
             rebalance_timeout_ms=rebalance_timeout_ms(request),
             classic=ClassicMemberMetadata(request.session_timeout_ms, protocols),

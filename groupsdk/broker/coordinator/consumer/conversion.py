@@ -26,6 +26,7 @@ from groupsdk.broker.coordinator.consumer.topics import (
     Partitions,
     SubscribedTopics,
     TopicImage,
+    names_set,
 )
 from groupsdk.broker.coordinator.group_status import GroupState
 from groupsdk.broker.coordinator.runtime.contract import finished
@@ -154,7 +155,7 @@ class GroupConversion:
                 del self._subscriptions[next(iter(self._subscriptions))]
             self._subscriptions[metadata] = subscription
         yield
-        names = frozenset(subscription.topics)
+        names = names_set(tuple(subscription.topics))
         yield from self._topics.prepare(names)
         return names
 
@@ -368,7 +369,7 @@ def _upgraded(
         rack_id=subscription.rack_id,
         client_id=member.client_id,
         client_host=member.client_host,
-        topic_names=frozenset(subscription.topics),
+        topic_names=names_set(tuple(subscription.topics)),
         rebalance_timeout_ms=member.rebalance_timeout_ms,
         classic=ClassicMemberMetadata(
             member.session_timeout_ms,

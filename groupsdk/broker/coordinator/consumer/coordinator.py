@@ -1,7 +1,7 @@
 """The coordinator of the consumer groups in one partition of `__consumer_offsets`: requests, timers, administration."""
 
 import logging
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 from uuid import UUID
@@ -33,6 +33,8 @@ from groupsdk.broker.coordinator.consumer.topics import (
     Partitions,
     SubscribedTopics,
     TopicImage,
+    names_in_order,
+    names_set,
     no_lags,
 )
 from groupsdk.broker.coordinator.consumer.views import (
@@ -100,9 +102,9 @@ class ConsumerGroupCoordinator:
         """Return a live consumer group; None if there is none with this id."""
         return self.registry.groups.get(group_id)
 
-    def prepare(self, group_id: str, names: Iterable[str]) -> Generator[None, None, None]:
+    def prepare(self, group_id: str, names: Sequence[str]) -> Generator[None, None, None]:
         """Look up the topics of a large subscription in steps, before the request of a member of the group that has it."""
-        wanted = frozenset(names)
+        wanted = names_set(tuple(names))
         yield from self._topics.prepare(wanted)
         yield from self.conversion.prepare_upgrade(group_id, wanted)
         group = self.registry.groups.get(group_id)
@@ -287,7 +289,7 @@ class ConsumerGroupCoordinator:
             member_epoch=member.epoch,
             client_id=member.client_id,
             client_host=member.client_host,
-            subscribed_topic_names=tuple(sorted(member.topic_names)),
+            subscribed_topic_names=names_in_order(member.topic_names),
             subscribed_topic_regex=member.regex,
             assignment=assigned,
             target_assignment=wanted,

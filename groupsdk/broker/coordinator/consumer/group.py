@@ -5,7 +5,6 @@ A draft of a group is a copy on write: its cost depends on the request's changes
 
 from collections.abc import Generator, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import replace
-from functools import lru_cache
 from typing import Any, Final, NamedTuple, TypeVar
 from uuid import UUID
 
@@ -19,7 +18,7 @@ from groupsdk.broker.coordinator.consumer.member import (
     read_state,
     written_partitions,
 )
-from groupsdk.broker.coordinator.consumer.topics import Partitions
+from groupsdk.broker.coordinator.consumer.topics import Partitions, names_set
 from groupsdk.broker.coordinator.group_status import ConsumerGroupState
 from groupsdk.broker.coordinator.runtime.contract import CoordinatorRecord
 from groupsdk.lazy_imports import override
@@ -369,7 +368,7 @@ class ConsumerGroup:
             rack_id=value.rack_id,
             client_id=value.client_id,
             client_host=value.client_host,
-            topic_names=_one_set(tuple(value.subscribed_topic_names)),
+            topic_names=names_set(tuple(value.subscribed_topic_names)),
             regex=value.subscribed_topic_regex or "",
             rebalance_timeout_ms=value.rebalance_timeout_ms,
             server_assignor=value.server_assignor,
@@ -471,12 +470,6 @@ class ConsumerGroup:
         instance_id = member.instance_id
         if instance_id is not None and self.static_members.get(instance_id) == member.member_id:
             del self.static_members[instance_id]
-
-
-@lru_cache(1024)
-def _one_set(names: tuple[str, ...]) -> frozenset[str]:
-    """Return a shared set for equal names, since most members of a broker subscribe to the same few topics."""
-    return frozenset(names)
 
 
 K = TypeVar("K")

@@ -35,6 +35,7 @@ from groupsdk.broker.coordinator.consumer.registry import (
     TimerKind,
     not_a_consumer_group,
 )
+from groupsdk.broker.coordinator.consumer.topics import names_set
 from groupsdk.broker.coordinator.runtime.contract import NOTHING, Reply, RequestContext, Result
 from groupsdk.broker.coordinator.runtime.result_builder import ResultBuilder
 from groupsdk.error_code import ErrorCode
@@ -298,7 +299,7 @@ class ConsumerHeartbeats:
             rack_id=_newer(request.rack_id, base.rack_id),
             client_id=context.client_id,
             client_host=context.client_host,
-            topic_names=base.topic_names if names is None else frozenset(names),
+            topic_names=base.topic_names if names is None else names_set(tuple(names)),
             regex=base.regex
             if request.subscribed_topic_regex is None
             else request.subscribed_topic_regex,
@@ -317,7 +318,7 @@ class ConsumerHeartbeats:
         if before is None or after != base:
             draft.write(member_metadata(group_id, after))
         change = Change(
-            after.topic_names != base.topic_names,
+            after.topic_names is not base.topic_names and after.topic_names != base.topic_names,
             self._updater.update_regex(draft, before, after),
         )
         if (

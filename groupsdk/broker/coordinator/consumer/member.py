@@ -6,7 +6,7 @@ from enum import Enum, IntEnum
 from typing import Final
 from uuid import UUID
 
-from groupsdk.broker.coordinator.consumer.topics import Partitions
+from groupsdk.broker.coordinator.consumer.topics import Partitions, names_in_order
 from groupsdk.wire.coordinator_records.consumer_group import (
     ClassicMemberMetadata,
     ConsumerGroupCurrentMemberAssignmentValue,
@@ -116,7 +116,7 @@ class ConsumerGroupMember:
             rack_id=self.rack_id,
             client_id=self.client_id,
             client_host=self.client_host,
-            subscribed_topic_names=tuple(sorted(self.topic_names)),
+            subscribed_topic_names=names_in_order(self.topic_names),
             subscribed_topic_regex=self.regex,
             rebalance_timeout_ms=self.rebalance_timeout_ms,
             server_assignor=self.server_assignor,

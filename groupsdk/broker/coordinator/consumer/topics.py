@@ -14,6 +14,7 @@ Partitions = dict[UUID, tuple[int, ...]]
 
 _LARGE_SUBSCRIPTION: Final = 512
 _KEPT_SUBSCRIPTIONS: Final = 8
+_KEPT_SETS: Final = 1024
 _TOPICS_IN_A_STEP: Final = 256
 
 
@@ -92,6 +93,39 @@ def topic_hash(topic: TopicInfo) -> int:
     return _signed(b"".join(parts))
 
 
+def names_set(names: tuple[str, ...]) -> frozenset[str]:
+    """Return a shared set for equal names, since most members of a broker subscribe to the same few topics.
+
+    To compare two sets of very many names takes long, unless they are one.
+    """
+    return _small_set(names) if len(names) < _LARGE_SUBSCRIPTION else _large_set(names)
+
+
+@lru_cache(_KEPT_SETS)
+def _small_set(names: tuple[str, ...]) -> frozenset[str]:
+    return frozenset(names)
+
+
+@lru_cache(2 * _KEPT_SUBSCRIPTIONS)  # as they were given, and in order
+def _large_set(names: tuple[str, ...]) -> frozenset[str]:
+    return _first_of_equal(frozenset(names))
+
+
+@lru_cache(_KEPT_SUBSCRIPTIONS)
+def _first_of_equal(names: frozenset[str]) -> frozenset[str]:
+    return names
+
+
+def names_in_order(names: frozenset[str]) -> tuple[str, ...]:
+    """Return names as records and responses have them."""
+    return tuple(sorted(names)) if len(names) < _LARGE_SUBSCRIPTION else _large_in_order(names)
+
+
+@lru_cache(_KEPT_SUBSCRIPTIONS)
+def _large_in_order(names: frozenset[str]) -> tuple[str, ...]:
+    return tuple(sorted(names))
+
+
 def existing_topics(names: Iterable[str], image: TopicImage) -> list[TopicInfo]:
     """Return the topics of these names that exist, ordered by name."""
     existing = [topic for name in names if (topic := image.topic(name)) is not None]
@@ -154,6 +188,11 @@ class SubscribedTopics:
 
     def prepare(self, names: frozenset[str]) -> Generator[None, None, None]:
         """Look up the topics of these names in steps, if they are many, so that `of` finds them."""
+        if len(names) >= _LARGE_SUBSCRIPTION:
+            ordered = names_in_order(names)
+            yield
+            names_set(ordered)
+            yield
         if not self.is_long(names):
             return
         image = self.image()

@@ -368,7 +368,7 @@ class GroupCoordinatorShard:
         classic = self._registry.groups.get(group_id)
         return None if classic is None else (classic, classic.snapshot())
 
-    def prepare(self, group_id: str, names: Iterable[str]) -> Generator[None, None, None]:
+    def prepare(self, group_id: str, names: Sequence[str]) -> Generator[None, None, None]:
         """Look up the topics of a large subscription in steps, before a request of the group that names them."""
         return self._consumer.prepare(group_id, names)
 

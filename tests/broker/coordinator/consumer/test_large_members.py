@@ -5,6 +5,7 @@ from typing import Any, Final
 
 import pytest
 from pytest_mock import MockerFixture
+from typing_extensions import override
 
 from groupsdk.broker.coordinator.consumer import conversion
 from groupsdk.broker.coordinator.consumer.group import (
@@ -12,6 +13,7 @@ from groupsdk.broker.coordinator.consumer.group import (
     ConsumerGroup,
     TargetRecord,
 )
+from groupsdk.broker.coordinator.consumer.topics import names_set
 from groupsdk.broker.coordinator.runtime.contract import (
     UNPREPARED,
     EncodedRecords,
@@ -88,6 +90,32 @@ def test_a_heartbeat_of_a_large_member_without_records_is_answered_at_once() -> 
     epoch = Large(rig, "m", subscribed_topic_names=_NAMES).finish().member_epoch
     again = Large(rig, "m", epoch, subscribed_topic_names=_NAMES)
     assert (again.result.records, again.result.is_large) == ((), False)
+
+
+class Name(str):
+    """A topic's name that counts how often names are compared."""
+
+    __slots__ = ()
+    compared = 0
+
+    @override
+    def __lt__(self, other: str) -> bool:
+        Name.compared += 1
+        return super().__lt__(other)
+
+
+def test_names_are_in_order_and_one_set_before_a_large_subscription_is_decided_on() -> None:
+    rig = rig_of()
+    names = tuple(Name(f"other-{n}") for n in range(600))
+    steps = rig.shard.prepare("g", names)
+    assert len(list(steps)) > 600 // 256
+    assert Name.compared > 0
+    Name.compared = 0
+    Large(rig, "m", subscribed_topic_names=names).finish()
+    assert Name.compared == 0
+    group = rig.shard.consumer_group("g")
+    assert group is not None
+    assert group.members["m"].topic_names is names_set(names[::-1])
 
 
 def test_after_a_change_of_any_topic_a_large_member_s_heartbeat_looks_them_up_in_steps() -> None:
