@@ -22,6 +22,7 @@ from groupsdk.broker.coordinator.consumer.assignment_jobs import AssignmentJob, 
 from groupsdk.broker.coordinator.consumer.assignors import GroupSpec, UniformAssignor
 from groupsdk.broker.coordinator.consumer.topics import Partitions
 from groupsdk.broker.embedded import EmbeddedBroker
+from groupsdk.cli.broker import keep_survivors, limit_collections
 from tests.benchmarks.broker_consumer_groups import Member, create, settle
 from tests.benchmarks.broker_load import connect
 from tests.benchmarks.broker_servers import Server
@@ -31,8 +32,6 @@ from tests.benchmarks.worker import ROOT
 
 _SLOW_S: Final = 2.0
 _LIMIT_MS: Final = 50.0
-_COLLECTED_AFTER: Final = (20_000, 20, 20)
-"""As `groupsdk broker` sets the garbage collector."""
 _MODULE: Final = "tests.benchmarks.broker_assignor_holds"
 
 
@@ -134,13 +133,13 @@ def measure(entry: str, members: int, partitions: int) -> Watch:
             assert child.stdin is not None
             assert child.stdout is not None
             child.stdout.readline()
-            gc.freeze()
-            gc.set_threshold(*_COLLECTED_AFTER)
+            limit_collections()
             watch.clear()
             child.stdin.write(b"\n")
             child.stdin.flush()
             if child.wait():
                 raise RuntimeError(f"the members' process ended with status {child.returncode}")
+            gc.callbacks.remove(keep_survivors)
     return watch
 
 

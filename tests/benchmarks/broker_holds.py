@@ -18,7 +18,7 @@ from unittest import mock
 
 from groupsdk.broker.embedded import EmbeddedBroker, EmbeddedBrokerError
 from groupsdk.broker.server.apis import APIS, newest_version
-from groupsdk.cli.broker import COLLECTED_AFTER
+from groupsdk.cli.broker import keep_survivors, limit_collections
 from groupsdk.wire.api import decode_response
 from groupsdk.wire.consumer_protocol import (
     ConsumerProtocolAssignment,
@@ -539,9 +539,9 @@ def restart(size: Size, watch: Watch, found: dict[tuple[int, str], Hold]) -> Non
 def _collecting() -> Iterator[None]:
     """Set the garbage collector as `groupsdk broker` does."""
     before = gc.get_threshold()
-    gc.freeze()
-    gc.set_threshold(*COLLECTED_AFTER)
+    limit_collections()
     yield
+    gc.callbacks.remove(keep_survivors)
     gc.set_threshold(*before)
     gc.unfreeze()
 

@@ -147,6 +147,20 @@ print(*(name for name in set(sys.modules) - known if "coordinator" in name or "_
     assert done.stdout.split() == []
 
 
+def test_what_survives_a_full_collection_is_exempt_from_the_next() -> None:
+    program = """
+import gc
+from groupsdk.cli.broker import limit_collections
+limit_collections()
+kept, before = [[] for _ in range(1_000)], gc.get_freeze_count()
+gc.collect(1)
+assert gc.get_freeze_count() <= before
+gc.collect()
+assert gc.get_freeze_count() >= before + 1_000
+"""
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
+
+
 def test_a_signal_has_it_log_its_groups() -> None:
     with run() as process:
         with Client(("127.0.0.1", port_of(process))) as client:
