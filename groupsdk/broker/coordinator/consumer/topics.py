@@ -3,6 +3,7 @@
 import struct
 from collections.abc import Callable, Generator, Iterable, Mapping
 from functools import lru_cache
+from itertools import islice
 from operator import attrgetter
 from types import MappingProxyType
 from typing import Final, NamedTuple, Protocol
@@ -15,6 +16,7 @@ Partitions = dict[UUID, tuple[int, ...]]
 _LARGE_SUBSCRIPTION: Final = 512
 _KEPT_SUBSCRIPTIONS: Final = 8
 _KEPT_SETS: Final = 1024
+_SORTED_AT_ONCE: Final = 4096
 _TOPICS_IN_A_STEP: Final = 256
 
 
@@ -118,12 +120,35 @@ def _first_of_equal(names: frozenset[str]) -> frozenset[str]:
 
 def names_in_order(names: frozenset[str]) -> tuple[str, ...]:
     """Return names as records and responses have them."""
-    return tuple(sorted(names)) if len(names) < _LARGE_SUBSCRIPTION else _large_in_order(names)
+    if len(names) < _LARGE_SUBSCRIPTION:
+        return tuple(sorted(names))
+    return _in_order.get(names) or _keep_order(names, sorted(names))
 
 
-@lru_cache(_KEPT_SUBSCRIPTIONS)
-def _large_in_order(names: frozenset[str]) -> tuple[str, ...]:
-    return tuple(sorted(names))
+_in_order: Final[dict[frozenset[str], tuple[str, ...]]] = {}
+
+
+def _keep_order(names: frozenset[str], ordered: list[str]) -> tuple[str, ...]:
+    for oldest in tuple(_in_order)[: 1 - _KEPT_SUBSCRIPTIONS]:
+        _in_order.pop(oldest, None)
+    kept = _in_order[names] = tuple(ordered)
+    return kept
+
+
+def _put_in_order(names: frozenset[str]) -> Generator[None, None, None]:
+    """Sort many names in steps, so that `names_in_order` finds them."""
+    if len(names) < _LARGE_SUBSCRIPTION or names in _in_order:
+        return
+    ordered: list[str] = []
+    left = iter(names)
+    while some := sorted(islice(left, _SORTED_AT_ONCE)):
+        ordered += some
+        yield
+    ordered.sort()  # merges these runs, which takes a fraction of sorting all
+    kept = _keep_order(names, ordered)
+    yield
+    names_set(kept)
+    yield
 
 
 def existing_topics(names: Iterable[str], image: TopicImage) -> list[TopicInfo]:
@@ -188,11 +213,7 @@ class SubscribedTopics:
 
     def prepare(self, names: frozenset[str]) -> Generator[None, None, None]:
         """Look up the topics of these names in steps, if they are many, so that `of` finds them."""
-        if len(names) >= _LARGE_SUBSCRIPTION:
-            ordered = names_in_order(names)
-            yield
-            names_set(ordered)
-            yield
+        yield from _put_in_order(names)
         if not self.is_long(names):
             return
         image = self.image()
