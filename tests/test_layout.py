@@ -38,10 +38,6 @@ TESTED_ELSEWHERE: dict[str, tuple[str, str]] = {
     ),
     "groupsdk/history/__main__.py": ("tests/cli/test_history.py", "calls the command"),
     "groupsdk/history/follow/archive.py": ("tests/spark/test_live.py", "needs a Spark session"),
-    "groupsdk/cli/history_following.py": (
-        "tests/spark/test_following.py",
-        "needs a Spark session and a broker",
-    ),
     "groupsdk/history/follow/stream.py": ("tests/spark/test_following.py", "needs Spark"),
     "groupsdk/history/follow/update_steps.py": (
         "tests/history/follow/test_updater.py",
@@ -116,19 +112,19 @@ BUDGETS: dict[tuple[str, ...], int] = {
     ("assignors", "groupsdk/assignment/check"): 8_755,
     ("groupsdk/broker",): 29_120,
     # objectives, standstills and the groups' state at the end of the log; a lakehouse, by both engines, with the log itself
-    ("groupsdk/history",): 18_485,
+    ("groupsdk/history",): 18_500,
     (
         "groupsdk/admin",
         "groupsdk/cli",
         "groupsdk/web",
         "groupsdk/telemetry",
         "groupsdk/http",
-    ): 12_690,
+    ): 12_770,
     ("groupsdk/testing",): 4_865,
     ("groupsdk/election",): 440,
     ("groupsdk/shards",): 5_100,
     ("groupsdk/verdict",): 2_605,
-    ("tests",): 154_370,
+    ("tests",): 154_540,
 }
 MAX_MODULES = 589
 LONG_MODULE = 800

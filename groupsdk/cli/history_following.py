@@ -1,14 +1,14 @@
 """What `groupsdk history follow`, and `run` of an archive, do: keep the tables and the report of a directory up to date."""
 
 import sys
-from collections.abc import Callable, Iterable
-from contextlib import ExitStack, closing, suppress
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, closing, contextmanager, suppress
 from threading import Event
 from typing import TYPE_CHECKING
 
 import click
 
-from groupsdk.cli.command import ExitCode
+from groupsdk.cli.command import ExitCode, complain
 from groupsdk.cli.history import Progress, start_session, tables_of, write_report
 from groupsdk.cli.history_options import (
     HistoryOptions,
@@ -17,7 +17,7 @@ from groupsdk.cli.history_options import (
     kafka_settings,
     storm_of,
 )
-from groupsdk.clock import WallClock
+from groupsdk.clock import Deadline, SystemClock, WallClock
 from groupsdk.errors import ConfigError, GroupSdkError
 from groupsdk.history.explain.explaining import RECENT, BrokerLogEntries
 from groupsdk.history.follow.alerting import (
@@ -42,10 +42,14 @@ from groupsdk.printable import printable_json
 
 
 if TYPE_CHECKING:
+    from pyspark.errors import StreamingQueryException
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
 
 ALERTS = f"{FOLLOWED}/alerts.json"
 """The file of open alerts, below the directory of what is kept to go on."""
+
+_LOOK_S = 0.2
 
 Names = Callable[[], Iterable[tuple[str, str]]]
 ReadsLogs = Callable[[], Iterable[BrokerLogEntries]]
@@ -167,22 +171,17 @@ def _follow(
                 )
             )
         )
-        query = start(
-            stream,
-            updater,
-            trigger=None if options.once else f"{options.every} seconds",
-            after=lambda: after(updater, spark),
-        )
         progress.say(f"following {source}" + ("" if options.once else "; Ctrl-C ends it"))
-        try:
-            while not query.awaitTermination(options.every):
-                if updater.state.update:
-                    each_round(updater)
-            if updater.state.update:
-                each_round(updater)
-        except KeyboardInterrupt:
-            # an update that is not complete leaves nothing behind
-            query.stop()
+        _await(
+            lambda: start(
+                stream,
+                updater,
+                trigger=None if options.once else f"{options.every} seconds",
+                after=lambda: after(updater, spark),
+            ),
+            _Outages(options),
+            lambda: each_round(updater) if updater.state.update else None,
+        )
 
 
 def _follow_locally(
@@ -197,17 +196,103 @@ def _follow_locally(
     chosen = chosen_options(options, cluster_id)
     updater = Updater(options.out, source, chosen, names=names, broker_logs=logs)
     progress.say(f"following {source}" + ("" if options.once else "; Ctrl-C ends it"))
-    waiting = Event()
+    outages = _Outages(options)
     with closing(updater), suppress(KeyboardInterrupt):
         while True:
-            catch_up_topic(
-                TopicSettings("the history", settings),
-                updater,
-                after=lambda: after(updater, None),
-            )
-            each_round(updater)
-            if options.once or waiting.wait(options.every):
+            with outages.waited_out():
+                catch_up_topic(
+                    TopicSettings("the history", settings),
+                    updater,
+                    after=lambda: after(updater, None),
+                )
+            if updater.state.update:
+                each_round(updater)
+            if outages.is_last_round():
                 return
+
+
+class _Outages:
+    """Has rounds go on while the cluster cannot be reached, and tells of that once; with `once` the error ends the command."""
+
+    def __init__(self, options: HistoryOptions) -> None:
+        self._once = options.once
+        self.every_s = options.every
+        self._is_out = False
+        self._waiting = Event()
+
+    @contextmanager
+    def waited_out(self) -> Iterator[None]:
+        try:
+            yield
+        except GroupSdkError as error:
+            if self._once or not error.retriable:
+                raise
+            self.goes_on(str(error))
+        else:
+            self.is_over()
+
+    def goes_on(self, why: str) -> None:
+        if not self._is_out:
+            complain(f"{why}; tried again every {self.every_s} s")
+        self._is_out = True
+
+    def is_over(self) -> None:
+        if self._is_out:
+            complain("reading goes on")
+        self._is_out = False
+
+    def is_last_round(self) -> bool:
+        """Wait for the next round, unless there is none."""
+        return self._once or self._waiting.wait(self.every_s)
+
+    def ended(self, failure: "StreamingQueryException") -> None:
+        """Take the end of a query: returns if it may be started again."""
+        from groupsdk.history.follow.stream import reason
+
+        why, may_pass = reason(failure)
+        if self._once or not may_pass:
+            raise GroupSdkError(f"Spark's query ended: {why}") from failure
+        self.goes_on(why)
+
+
+def _await(
+    begin: "Callable[[], StreamingQuery]",
+    outages: _Outages,
+    each_round: Callable[[], None] = _nothing,
+) -> None:
+    """Run a query until it ends or Ctrl-C, and start it again after an outage: it continues from its checkpoint."""
+    from pyspark.errors import StreamingQueryException
+
+    with suppress(KeyboardInterrupt):
+        while True:
+            query = begin()
+            try:
+                while not _ends(query, outages.every_s):
+                    if query.lastProgress:
+                        outages.is_over()
+                    each_round()
+            except StreamingQueryException as failure:
+                outages.ended(failure)
+            except KeyboardInterrupt:
+                # what is not complete leaves nothing behind
+                query.stop()
+                return
+            else:
+                each_round()
+                return
+            each_round()
+            outages.is_last_round()
+
+
+def _ends(query: "StreamingQuery", within_s: int) -> bool:
+    """Wait for the end of a query, outside of PySpark: there Ctrl-C would end in pages of tracebacks."""
+    waiting, deadline = Event(), Deadline(SystemClock(), 1_000 * within_s)
+    while query.isActive:
+        if deadline.expired:
+            return False
+        waiting.wait(_LOOK_S)
+    query.awaitTermination()  # raises what it ended with
+    return True
 
 
 def _broker_logs(options: HistoryOptions) -> ReadsLogs | None:
@@ -268,18 +353,14 @@ def archive(options: HistoryOptions, progress: Progress) -> None:
     kafka = {**kafka_settings(options), "max_offsets": str(options.max_offsets)}
     spark = start_session(options, progress)
     try:
-        query = start(
-            read_stream(spark, kafka),
-            options.out,
-            once=options.once,
-            trigger=f"{options.every} seconds",
-        )
+        stream = read_stream(spark, kafka)
         progress.say(f"archiving to {options.out}" + ("" if options.once else "; Ctrl-C ends it"))
-        try:
-            query.awaitTermination()
-        except KeyboardInterrupt:
-            # the next start continues from the checkpoint
-            query.stop()
+        _await(
+            lambda: start(
+                stream, options.out, once=options.once, trigger=f"{options.every} seconds"
+            ),
+            _Outages(options),
+        )
     finally:
         spark.stop()
 
@@ -290,10 +371,11 @@ def _archive_locally(options: HistoryOptions, progress: Progress) -> None:
     check_cluster(cluster_id)
     table = RawTable(options.out, cluster_id)
     progress.say(f"archiving to {options.out}" + ("" if options.once else "; Ctrl-C ends it"))
-    waiting = Event()
+    outages = _Outages(options)
     with suppress(KeyboardInterrupt):
         while True:
-            done = archive_topic(TopicSettings("the archive", settings), table)
-            progress.say(f"{done:,} offsets archived")
-            if options.once or waiting.wait(options.every):
+            with outages.waited_out():
+                done = archive_topic(TopicSettings("the archive", settings), table)
+                progress.say(f"{done:,} offsets archived")
+            if outages.is_last_round():
                 return

@@ -6,6 +6,7 @@ files of the ledger and not in Spark's state store.
 """
 
 import logging
+import re
 from collections.abc import Callable, Sequence
 from typing import Final
 
@@ -13,6 +14,7 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from groupsdk import errors
 from groupsdk.history.follow.archive import read_raw
 from groupsdk.history.follow.running_totals import LateTransactionError
 from groupsdk.history.follow.update_steps import Each, R, T
@@ -28,6 +30,9 @@ logger = logging.getLogger(__name__)
 
 TRIGGER_BYTES: Final = 1024 * 1024 * 1024
 """The default number of bytes of an archive's files that are read at once."""
+_RAISED: Final = re.compile(r"^([\w.]*?)(\w+(?:Error|Exception)): (.*)$", re.MULTILINE)
+_NO_PYTHON: Final = "Python worker failed to connect back"
+"""A process of Python's has 10 s to start."""
 
 
 def in_tasks(spark: SparkSession) -> Each:
@@ -78,6 +83,19 @@ def follow(
         else writer.trigger(processingTime=trigger)
     )
     return writer.start()
+
+
+def reason(failure: StreamingQueryException) -> tuple[str, bool]:
+    """Return in one line why a query ended, and whether that may pass: a cluster out of reach, or a machine that is too busy."""
+    said = str(failure)
+    if _NO_PYTHON in said:
+        return _NO_PYTHON, True
+    raised = _RAISED.findall(said)
+    if not raised:
+        return said.partition("\n")[0], False
+    module, name, text = raised[-1]
+    kind = getattr(errors, name, None) if module == f"{errors.__name__}." else None
+    return text, getattr(kind, "retriable", False) is True
 
 
 def catch_up(

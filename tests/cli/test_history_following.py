@@ -1,0 +1,175 @@
+"""What goes on for long waits for a cluster that is out of reach, with each engine, and ends with one line of reason."""
+
+from typing import Any
+
+import pytest
+from pyspark.errors import StreamingQueryException
+from pytest_mock import MockerFixture
+
+from groupsdk.cli import history_following
+from groupsdk.cli.history import Progress
+from groupsdk.cli.history_options import HistoryOptions
+from groupsdk.errors import ConfigError, DisconnectedError, GroupSdkError
+from groupsdk.history.follow.stream import reason
+
+
+SILENT = Progress(quiet=True)
+OUT_OF_REACH = DisconnectedError("cannot connect to kafka:9092: Connection refused")
+# as Spark 4.2 reports what a data source of Python's raises
+OF_PYTHON = """[STREAM_FAILED] Query [id = 91a3, runId = 01eb] terminated with exception: \
+[PYTHON_STREAMING_DATA_SOURCE_RUNTIME_ERROR] Failed when Python streaming data source perform latestOffset: \
+Traceback (most recent call last):
+  File "python_streaming_source_runner.py", line 267, in main
+  File "groupsdk/history/sources/topic_reader.py", line 115, in _run
+    raise errors.DisconnectedError(f"cannot connect to {where}: {'; '.join(reasons)}")
+groupsdk.errors.DisconnectedError: cannot connect to kafka:9092: Connection refused
+ SQLSTATE: 38000
+=== Streaming Query ===
+Identifier: groupsdk history follow [id = 91a3, runId = 01eb]
+"""
+OF_A_START = "[STREAM_FAILED] Query [id = f8a0] terminated with exception: Python worker failed to connect back"
+OF_ANOTHER_WRITER = OF_PYTHON.replace("DisconnectedError", "ConfigError")
+
+
+@pytest.mark.parametrize(
+    ("said", "expected"),
+    [
+        (OF_PYTHON, (str(OUT_OF_REACH), True)),
+        (OF_ANOTHER_WRITER, (str(OUT_OF_REACH), False)),
+        (OF_PYTHON.replace("groupsdk.errors.Disc", "elsewhere.Disc"), (str(OUT_OF_REACH), False)),
+        (OF_A_START, ("Python worker failed to connect back", True)),
+        ("java.io.IOException: full\nat a.b", ("full", False)),
+        ("the disk\nis full", ("the disk", False)),
+    ],
+)
+def test_why_a_query_ended_is_one_line_and_may_pass_or_not(
+    said: str, expected: tuple[str, bool]
+) -> None:
+    assert reason(StreamingQueryException(said)) == expected
+
+
+@pytest.fixture
+def rounds(mocker: MockerFixture) -> list[int]:
+    """Lets rounds follow each other at once; returns how long each was to wait."""
+    waited: list[int] = []
+
+    def wait(seconds: int) -> None:
+        waited.append(seconds)
+
+    mocker.patch.object(history_following, "Event", return_value=mocker.Mock(wait=wait))
+    return waited
+
+
+def follow_locally(mocker: MockerFixture, *results: object, once: bool = False) -> list[int]:
+    """Follow with rounds that end in these ways; returns the updates that were looked at."""
+    updater = mocker.Mock()
+    updater.state.update = 0
+    looked: list[int] = []
+
+    def catch_up(*_: Any, **__: Any) -> None:
+        result = next(following)
+        if isinstance(result, BaseException):
+            raise result
+        updater.state.update += 1
+
+    following = iter(results)
+    mocker.patch.object(history_following, "Updater", return_value=updater)
+    mocker.patch.object(history_following, "catch_up_topic", catch_up)
+    mocker.patch.object(history_following, "_cluster", return_value=(None, "a", tuple))
+    options = HistoryOptions(
+        out="out", bootstrap_servers="kafka:9092", cluster="c", engine="local", once=once, every=5
+    )
+    history_following._follow(
+        options, SILENT, each_round=lambda each: looked.append(each.state.update)
+    )
+    return looked
+
+
+def test_an_outage_is_waited_out_and_told_once(
+    rounds: list[int], mocker: MockerFixture, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ends = (OUT_OF_REACH, None, OUT_OF_REACH, OUT_OF_REACH, None, KeyboardInterrupt())
+    # nothing to look at before the first update; alerts that wait are sent in an outage too
+    assert follow_locally(mocker, *ends) == [1, 1, 1, 2]
+    assert rounds == [5] * 5
+    assert capsys.readouterr().err.splitlines() == [
+        f"groupsdk: {OUT_OF_REACH}; tried again every 5 s",
+        "groupsdk: reading goes on",
+        f"groupsdk: {OUT_OF_REACH}; tried again every 5 s",
+        "groupsdk: reading goes on",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("failure", "once"), [(OUT_OF_REACH, True), (ConfigError("of another source"), False)]
+)
+def test_what_cannot_pass_ends_it_and_so_does_everything_with_once(
+    failure: GroupSdkError, once: bool, rounds: list[int], mocker: MockerFixture
+) -> None:
+    with pytest.raises(type(failure), match=str(failure)):
+        follow_locally(mocker, failure, once=once)
+    assert not rounds
+
+
+class Query:
+    """A query that is not running any more, as it ended or was stopped."""
+
+    isActive = False  # noqa: N815 - as PySpark spells it
+    lastProgress: None = None  # noqa: N815
+
+    def __init__(self, failure: BaseException | None) -> None:
+        self.failure = failure
+        self.stopped = False
+
+    def awaitTermination(self) -> None:  # noqa: N802
+        if self.failure is not None:
+            raise self.failure
+
+    def stop(self) -> None:
+        self.stopped = True
+
+
+def await_queries(
+    *failures: BaseException | None, once: bool = False
+) -> tuple[list[Query], list[Query]]:
+    """Run queries that end in these ways; returns those that were begun, and the ones after which there was a round."""
+    begun: list[Query] = []
+    looked: list[Query] = []
+
+    def begin() -> Any:
+        begun.append(Query(failures[len(begun)]))
+        return begun[-1]
+
+    outages = history_following._Outages(HistoryOptions(out="out", once=once, every=5))
+    history_following._await(begin, outages, lambda: looked.append(begun[-1]))
+    return begun, looked
+
+
+def test_a_query_of_spark_begins_again_after_an_outage(
+    rounds: list[int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    failures = [StreamingQueryException(each) for each in (OF_A_START, OF_PYTHON)]
+    begun, looked = await_queries(*failures, None)
+    assert len(begun) == 3
+    assert looked == begun
+    assert rounds == [5, 5]
+    said = f"groupsdk: {OF_A_START.rpartition(': ')[2]}; tried again every 5 s\n"
+    assert capsys.readouterr().err == said
+
+
+def test_ctrl_c_stops_a_query_and_waiting_for_one(rounds: list[int], mocker: MockerFixture) -> None:
+    begun, looked = await_queries(KeyboardInterrupt())
+    assert begun[0].stopped
+    assert not looked
+    mocker.patch.object(history_following._Outages, "is_last_round", side_effect=KeyboardInterrupt)
+    begun, _ = await_queries(StreamingQueryException(OF_PYTHON))
+    assert len(begun) == 1
+
+
+@pytest.mark.parametrize(("said", "once"), [(OF_PYTHON, True), (OF_ANOTHER_WRITER, False)])
+def test_another_end_of_a_query_is_an_error_of_one_line(
+    said: str, once: bool, rounds: list[int]
+) -> None:
+    with pytest.raises(GroupSdkError, match=f"^Spark's query ended: {OUT_OF_REACH}$"):
+        await_queries(StreamingQueryException(said), once=once)
+    assert not rounds
