@@ -1,6 +1,7 @@
 """Verify with the transaction coordinator that a producer may write to partitions, or add them to its transaction."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from groupsdk.broker.catalogue import OFFSETS_TOPIC
@@ -41,15 +42,19 @@ def check(
     tenth of a second.
     """
     cluster = call.node.cluster
+    ask = partial(_outcome, cluster, transactional_id, producer, partitions, add=add)
+    _attempt(cluster, ask, done, _RETRIES if add else 0)
 
-    def attempt(left: int) -> None:
-        outcome = _outcome(cluster, transactional_id, producer, partitions, add=add)
-        if add and left and ErrorCode.CONCURRENT_TRANSACTIONS in outcome.values():
-            cluster.client_scheduler.after(_RETRY_MS, lambda: attempt(left - 1))
-        else:
-            done(outcome)
 
-    attempt(_RETRIES)
+# not within `check`: a function that names itself is a cycle, which would keep the request and its records
+def _attempt(
+    cluster: "Cluster", ask: Callable[[], Outcome], done: Callable[[Outcome], None], left: int
+) -> None:
+    outcome = ask()
+    if left and ErrorCode.CONCURRENT_TRANSACTIONS in outcome.values():
+        cluster.client_scheduler.after(_RETRY_MS, partial(_attempt, cluster, ask, done, left - 1))
+    else:
+        done(outcome)
 
 
 def _outcome(

@@ -1,6 +1,9 @@
 """Tests whether a producer may write where it wants to."""
 
-from groupsdk.broker.server.transaction_check import check
+import gc
+import weakref
+
+from groupsdk.broker.server.transaction_check import Outcome, check
 from groupsdk.error_code import ErrorCode
 from groupsdk.wire.messages.transactions import EndTxnRequest
 from tests.broker.rig import ClusterRig
@@ -50,3 +53,29 @@ def test_but_not_for_ever() -> None:
     assert found == []
     rig.pass_ms(1)
     assert found == [ErrorCode.CONCURRENT_TRANSACTIONS]
+
+
+def test_what_waits_for_a_check_is_freed_with_it() -> None:
+    class Waits:
+        """Has the call, with the request and its records."""
+
+        def __call__(self, _: Outcome) -> None: ...
+
+    rig = ClusterRig(topics={"t": 2})
+    producer = (begin(rig, 0), 0)
+    waits = Waits()
+    freed = weakref.ref(waits)
+    gc.disable()
+    try:
+        check(
+            call_of(StandInConnection(rig), 0, 12),
+            "x",
+            producer,
+            frozenset({PLACE}),
+            waits,
+            add=True,
+        )
+        del waits
+        assert freed() is None
+    finally:
+        gc.enable()
