@@ -210,12 +210,14 @@ def without_collector(*, pause: bool = True) -> Iterator[None]:
         yield
         return
     was_on = gc.isenabled()
+    before = gc.get_count()[0]
     gc.disable()
     try:
         yield
     finally:
         if was_on:
-            if gc.get_count()[0] > _MANY and hasattr(gc, "freeze") and not gc.get_freeze_count():
+            made = gc.get_count()[0] - before
+            if made > _MANY and hasattr(gc, "freeze") and not gc.get_freeze_count():
                 gc.freeze()
                 gc.unfreeze()
             gc.enable()

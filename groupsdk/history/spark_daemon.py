@@ -4,6 +4,7 @@ With a local master Spark runs this module in the place of `pyspark.daemon` (`sp
 support a fork after they are imported; nothing is computed before.
 """
 
+import gc
 import os
 import sys
 from pathlib import Path
@@ -25,4 +26,6 @@ import groupsdk.history.sources.segment_files  # noqa: E402, F401
 
 
 if __name__ == "__main__":
+    # a worker collects garbage after each task, and would go through all that was imported
+    gc.freeze()
     manager()

@@ -1,5 +1,6 @@
 """What a session opens to others: nothing; and what its workers are forked from."""
 
+import gc
 import os
 import re
 import subprocess
@@ -68,12 +69,17 @@ def test_workers_are_forked_from_a_process_that_has_imported_the_history(spark: 
         command = place.joinpath("cmdline").read_text().replace("\0", " ")
         has_arrow = "pyarrow" in place.joinpath("maps").read_text()
         for _ in batches:
-            yield pa.RecordBatch.from_pydict({"command": [command], "arrow": [has_arrow]})
+            yield pa.RecordBatch.from_pydict(
+                {"command": [command], "arrow": [has_arrow], "frozen": [gc.get_freeze_count()]}
+            )
 
-    found = spark.range(1).mapInArrow(parents, "command string, arrow boolean").collect()
+    found = (
+        spark.range(1).mapInArrow(parents, "command string, arrow boolean, frozen bigint").collect()
+    )
     assert found
     assert all("groupsdk.history.spark_daemon pyspark.worker" in each.command for each in found)
     assert all(each.arrow for each in found)
+    assert all(each.frozen > 10_000 for each in found)
 
 
 def test_workers_do_not_compile_pyspark_out_of_its_archive(spark: Any) -> None:

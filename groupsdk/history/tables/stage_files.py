@@ -27,7 +27,7 @@ WIDE_ROWS: Final = 50_000
 """How many rows of group records are held in memory until they are written: one may take a megabyte."""
 WIDE_BYTES: Final = 16 * 1024 * 1024
 
-_COLLECT_AFTER: Final = 50_000
+_COLLECT_AFTER: Final = 200_000
 """The collector's threshold of new objects; Python's default is 700."""
 
 _DICTIONARIES: Final = (

@@ -47,6 +47,18 @@ def test_much_that_is_new_counts_as_old() -> None:
     assert id(made[-1]) in old
 
 
+def test_much_that_the_caller_has_made_before_stays_new() -> None:
+    thresholds = gc.get_threshold()
+    gc.set_threshold(100_000, *thresholds[1:])
+    try:
+        made: list[list[int]] = [[] for _ in range(20_000)]
+        with without_collector():
+            pass
+        assert gc.get_count()[0] >= len(made)
+    finally:
+        gc.set_threshold(*thresholds)
+
+
 def test_a_program_that_freezes_objects_itself_is_left_alone() -> None:
     gc.freeze()
     try:
