@@ -134,3 +134,22 @@ def complain(text: str) -> None:
     """Write one line to standard error, as all commands write their errors."""
     sys.stderr.write(f"groupsdk: {printable(text)}\n")
     sys.stderr.flush()
+
+
+class Outage:
+    """Tells a person once that a cluster is out of reach, and when it can be reached again."""
+
+    def __init__(self, every_s: float) -> None:
+        self.every_s = every_s
+        """How long the command waits before it tries again, in seconds."""
+        self._goes_on = False
+
+    def goes_on(self, why: str) -> None:
+        if not self._goes_on:
+            complain(f"{why}; tried again every {self.every_s:g} s")
+        self._goes_on = True
+
+    def is_over(self) -> None:
+        if self._goes_on:
+            complain("reading goes on")
+        self._goes_on = False

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from groupsdk.cli.command import ExitCode, complain
+from groupsdk.cli.command import ExitCode, Outage
 from groupsdk.cli.history import Progress, start_session, tables_of, write_report
 from groupsdk.cli.history_options import (
     HistoryOptions,
@@ -179,7 +179,7 @@ def _follow(
                 trigger=None if options.once else f"{options.every} seconds",
                 after=lambda: after(updater, spark),
             ),
-            _Outages(options),
+            _Rounds(options),
             lambda: each_round(updater) if updater.state.update else None,
         )
 
@@ -196,10 +196,10 @@ def _follow_locally(
     chosen = chosen_options(options, cluster_id)
     updater = Updater(options.out, source, chosen, names=names, broker_logs=logs)
     progress.say(f"following {source}" + ("" if options.once else "; Ctrl-C ends it"))
-    outages = _Outages(options)
+    rounds = _Rounds(options)
     with closing(updater), suppress(KeyboardInterrupt):
         while True:
-            with outages.waited_out():
+            with rounds.waited_out():
                 catch_up_topic(
                     TopicSettings("the history", settings),
                     updater,
@@ -207,17 +207,16 @@ def _follow_locally(
                 )
             if updater.state.update:
                 each_round(updater)
-            if outages.is_last_round():
+            if rounds.is_last():
                 return
 
 
-class _Outages:
-    """Has rounds go on while the cluster cannot be reached, and tells of that once; with `once` the error ends the command."""
+class _Rounds(Outage):
+    """Has rounds go on in an outage; with `once` there is one round, and its error ends the command."""
 
     def __init__(self, options: HistoryOptions) -> None:
+        super().__init__(options.every)
         self._once = options.once
-        self.every_s = options.every
-        self._is_out = False
         self._waiting = Event()
 
     @contextmanager
@@ -231,20 +230,6 @@ class _Outages:
         else:
             self.is_over()
 
-    def goes_on(self, why: str) -> None:
-        if not self._is_out:
-            complain(f"{why}; tried again every {self.every_s} s")
-        self._is_out = True
-
-    def is_over(self) -> None:
-        if self._is_out:
-            complain("reading goes on")
-        self._is_out = False
-
-    def is_last_round(self) -> bool:
-        """Wait for the next round, unless there is none."""
-        return self._once or self._waiting.wait(self.every_s)
-
     def ended(self, failure: "StreamingQueryException") -> None:
         """Take the end of a query: returns if it may be started again."""
         from groupsdk.history.follow.stream import reason
@@ -254,10 +239,14 @@ class _Outages:
             raise GroupSdkError(f"Spark's query ended: {why}") from failure
         self.goes_on(why)
 
+    def is_last(self) -> bool:
+        """Wait for the next round, unless there is none."""
+        return self._once or self._waiting.wait(self.every_s)
+
 
 def _await(
     begin: "Callable[[], StreamingQuery]",
-    outages: _Outages,
+    rounds: _Rounds,
     each_round: Callable[[], None] = _nothing,
 ) -> None:
     """Run a query until it ends or Ctrl-C, and start it again after an outage: it continues from its checkpoint."""
@@ -267,12 +256,12 @@ def _await(
         while True:
             query = begin()
             try:
-                while not _ends(query, outages.every_s):
+                while not _ends(query, rounds.every_s):
                     if query.lastProgress:
-                        outages.is_over()
+                        rounds.is_over()
                     each_round()
             except StreamingQueryException as failure:
-                outages.ended(failure)
+                rounds.ended(failure)
             except KeyboardInterrupt:
                 # what is not complete leaves nothing behind
                 query.stop()
@@ -281,12 +270,12 @@ def _await(
                 each_round()
                 return
             each_round()
-            outages.is_last_round()
+            rounds.is_last()
 
 
-def _ends(query: "StreamingQuery", within_s: int) -> bool:
+def _ends(query: "StreamingQuery", within_s: float) -> bool:
     """Wait for the end of a query, outside of PySpark: there Ctrl-C would end in pages of tracebacks."""
-    waiting, deadline = Event(), Deadline(SystemClock(), 1_000 * within_s)
+    waiting, deadline = Event(), Deadline(SystemClock(), int(1_000 * within_s))
     while query.isActive:
         if deadline.expired:
             return False
@@ -359,7 +348,7 @@ def archive(options: HistoryOptions, progress: Progress) -> None:
             lambda: start(
                 stream, options.out, once=options.once, trigger=f"{options.every} seconds"
             ),
-            _Outages(options),
+            _Rounds(options),
         )
     finally:
         spark.stop()
@@ -371,11 +360,11 @@ def _archive_locally(options: HistoryOptions, progress: Progress) -> None:
     check_cluster(cluster_id)
     table = RawTable(options.out, cluster_id)
     progress.say(f"archiving to {options.out}" + ("" if options.once else "; Ctrl-C ends it"))
-    outages = _Outages(options)
+    rounds = _Rounds(options)
     with suppress(KeyboardInterrupt):
         while True:
-            with outages.waited_out():
+            with rounds.waited_out():
                 done = archive_topic(TopicSettings("the archive", settings), table)
                 progress.say(f"{done:,} offsets archived")
-            if outages.is_last_round():
+            if rounds.is_last():
                 return

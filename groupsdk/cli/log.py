@@ -30,13 +30,13 @@ from groupsdk.admin.coordinator_log import (
 from groupsdk.admin.descriptions import matches
 from groupsdk.admin.log_text import TopicNames
 from groupsdk.assignment import TopicPartition
-from groupsdk.cli.command import Command
+from groupsdk.cli.command import Command, Outage
 from groupsdk.cli.connection import Connection, connection_options
 from groupsdk.cli.output import cell, json_option, progress, write_json_line
 from groupsdk.cli.process import log_level_option
 from groupsdk.clock import WallClock
 from groupsdk.error_code import ErrorCode
-from groupsdk.errors import BrokerError
+from groupsdk.errors import BrokerError, GroupSdkError
 from groupsdk.printable import printable_json
 from groupsdk.wire.coordinator_records.dump import dump_segment
 
@@ -49,6 +49,7 @@ logger = logging.getLogger(__name__)
 _FETCH_BYTES: Final = 4 * 1024 * 1024
 _MAX_WAIT_MS: Final = 500
 _LOOK_S: Final = 0.3
+_OUTAGE_S: Final = 1.0
 _SERVERS: Final = "--bootstrap-servers localhost:9092"
 
 Hand = Callable[[list[LogEntry] | BaseException | None], Awaitable[None]]
@@ -339,7 +340,7 @@ async def _follow(
     offsets: Mapping[TopicPartition, int],
     hand: Hand,
 ) -> None:
-    """Read partitions for ever; hand over their entries, or an error.
+    """Read partitions for ever, also after a time in which they are out of reach; hand over their entries, or an error.
 
     It asks where all of them end, and fetches from those that have grown: a Fetch that waits for one partition would
     hold up those of all others, since a broker answers the requests of a connection one after the other.
@@ -347,16 +348,31 @@ async def _follow(
     from groupsdk.admin.cluster import LATEST
 
     at = dict(offsets)
+    outage = Outage(_OUTAGE_S)
+
+    async def look() -> bool:
+        """Hand over what is new; returns whether there was something."""
+        ends = await client.list_offsets(dict.fromkeys(at, LATEST))
+        grown = [each for each in at if ends[each] > at[each]]
+        for each in grown:
+            found, offset = await fetch(each, at[each], 0)
+            at[each] = offset if offset > at[each] else ends[each]
+            if found:
+                await hand(found)
+        return bool(grown)
+
     try:
         while True:
-            ends = await client.list_offsets(dict.fromkeys(at, LATEST))
-            grown = [each for each in at if ends[each] > at[each]]
-            for each in grown:
-                found, offset = await fetch(each, at[each], 0)
-                at[each] = offset if offset > at[each] else ends[each]
-                if found:
-                    await hand(found)
-            if not grown:
+            try:
+                has_grown = await look()
+            except GroupSdkError as error:
+                if not error.retriable:
+                    raise
+                outage.goes_on(str(error))
+                await asyncio.sleep(_OUTAGE_S)
+                continue
+            outage.is_over()
+            if not has_grown:
                 await asyncio.sleep(_LOOK_S)
     except Exception as error:  # noqa: BLE001  # raised by the reader of the queue
         await hand(error)

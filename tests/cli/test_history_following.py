@@ -140,8 +140,8 @@ def await_queries(
         begun.append(Query(failures[len(begun)]))
         return begun[-1]
 
-    outages = history_following._Outages(HistoryOptions(out="out", once=once, every=5))
-    history_following._await(begin, outages, lambda: looked.append(begun[-1]))
+    mine = history_following._Rounds(HistoryOptions(out="out", once=once, every=5))
+    history_following._await(begin, mine, lambda: looked.append(begun[-1]))
     return begun, looked
 
 
@@ -161,7 +161,7 @@ def test_ctrl_c_stops_a_query_and_waiting_for_one(rounds: list[int], mocker: Moc
     begun, looked = await_queries(KeyboardInterrupt())
     assert begun[0].stopped
     assert not looked
-    mocker.patch.object(history_following._Outages, "is_last_round", side_effect=KeyboardInterrupt)
+    mocker.patch.object(history_following._Rounds, "is_last", side_effect=KeyboardInterrupt)
     begun, _ = await_queries(StreamingQueryException(OF_PYTHON))
     assert len(begun) == 1
 

@@ -131,6 +131,20 @@ def test_the_log_is_followed(kept: EmbeddedBroker) -> None:
         assert (found["group"], found["text"]) == ("after", "after t-0 = 3")
 
 
+def test_following_goes_on_after_the_broker_was_away(kept: EmbeddedBroker) -> None:
+    read_all(kept.bootstrap_servers, "before")
+    servers = ("--bootstrap-servers", kept.bootstrap_servers, "--timeout", "1")
+    command = ("-m", "groupsdk", "log", "-f", "--json", "--log-level", "debug", "--offsets")
+    with ExampleProcess(*command, *servers) as process:
+        process.wait_for("following")
+        kept.stop()
+        process.wait_for("^groupsdk: .*; tried again every 1 s$")
+        kept.start()
+        process.wait_for("^groupsdk: reading goes on$")
+        read_all(kept.bootstrap_servers, "after")
+        assert json.loads(process.wait_for(r"^\{").string)["group"] == "after"
+
+
 def test_following_waits_for_no_partition_that_has_nothing_new() -> None:
     class Counting(ClusterClient):
         fetched = 0
