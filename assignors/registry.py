@@ -1,12 +1,16 @@
 """Find assignors by name, class or instance."""
 
+from collections.abc import Callable
 from difflib import get_close_matches
 from pkgutil import resolve_name
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from groupsdk.assignment import AssignorLike, PartitionAssignor, is_assignor, missing_parts
 from groupsdk.errors import ConfigError
 
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 ENTRY_POINT_GROUP: Final = "groupsdk.assignors"
 """The entry point group of installed assignors, read by `resolve`: name to `package.module:Class`."""
@@ -32,10 +36,14 @@ _KAFKA_CLASSES: Final = {
 
 def known_assignors() -> list[str]:
     """List the names known to `resolve`: the built-in assignors and those of installed packages."""
-    # not above, as below: it takes longer to import than all of this, and shipped assignors do without it
+    return sorted({*_SHIPPED, *(point.name for point in _declared())})
+
+
+def _declared() -> "list[EntryPoint]":
+    # slow to import, and not needed for the built-in assignors
     from importlib.metadata import entry_points
 
-    return sorted({*_SHIPPED, *(point.name for point in entry_points(group=ENTRY_POINT_GROUP))})
+    return sorted(entry_points(group=ENTRY_POINT_GROUP), key=lambda point: point.value)
 
 
 def resolve(assignor: AssignorLike) -> PartitionAssignor:
@@ -64,23 +72,21 @@ def _found(name: str) -> object:
     # an installed package must not replace the built-in assignors
     place = _SHIPPED.get(_KAFKA_CLASSES.get(name, name))
     if place is None:
-        from importlib.metadata import entry_points
-
-        declared = sorted(
-            entry_points(group=ENTRY_POINT_GROUP, name=name), key=lambda point: point.value
-        )
+        declared = [point for point in _declared() if point.name == name]
         if len({point.value for point in declared}) > 1:
             places = ", ".join(point.value for point in declared)
             raise ConfigError(f"assignor {name!r} is declared more than once: {places}")
-        place = declared[0].value if declared else name
+        if declared:
+            return _loaded(name, declared[0].value, declared[0].load)
+        place = name
     if ":" not in place:
         raise ConfigError(_unknown(name))
-    return _imported(name, place)
+    return _loaded(name, place, lambda: resolve_name(place))
 
 
-def _imported(name: str, place: str) -> object:
+def _loaded(name: str, place: str, load: Callable[[], object]) -> object:
     try:
-        return resolve_name(place)
+        return load()
     except (ImportError, AttributeError, ValueError) as error:
         raise ConfigError(f"assignor {name!r} cannot be imported from {place}: {error}") from error
 
