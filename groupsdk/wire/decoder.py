@@ -194,7 +194,7 @@ class _Decoder(SourceWriter):
             case _ if wire_type is UUID:
                 self._waiting.append(("16s", value))
                 self._read_waiting()
-                # names where ids may be have this one; thousands of its copies would be thousands of objects
+                # requests that name topics have this id for each of them: one object for all
                 self.line(f"{value} = NO_UUID if {value} == NO_ID else UUID(bytes={value})")
             case _:
                 self._text_or_bytes(value, is_text=wire_type is str, null=null)

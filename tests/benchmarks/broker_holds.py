@@ -540,10 +540,12 @@ def _collecting() -> Iterator[None]:
     """Set the garbage collector as `groupsdk broker` does."""
     before = gc.get_threshold()
     limit_collections()
-    yield
-    gc.callbacks.remove(keep_survivors)
-    gc.set_threshold(*before)
-    gc.unfreeze()
+    try:
+        yield
+    finally:
+        gc.callbacks.remove(keep_survivors)
+        gc.set_threshold(*before)
+        gc.unfreeze()
 
 
 @contextmanager

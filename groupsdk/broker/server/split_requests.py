@@ -83,7 +83,7 @@ def parts_of(message: Any, paths: Paths, size: int = _PART) -> Iterator[tuple[An
 
 
 def _weight(message: Any, paths: Paths, enough: int) -> int:
-    """Return how many elements a message has; if it has more than enough, some number of these."""
+    """Return how many elements a message has, or some number above `enough` if there are more."""
     elements = getattr(message, paths[0][0]) or ()
     if len(paths) == 1 or len(elements) > enough:
         return len(elements)

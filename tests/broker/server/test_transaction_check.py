@@ -3,6 +3,8 @@
 import gc
 import weakref
 
+import pytest
+
 from groupsdk.broker.server.transaction_check import Outcome, check
 from groupsdk.error_code import ErrorCode
 from groupsdk.wire.messages.transactions import EndTxnRequest
@@ -55,7 +57,8 @@ def test_but_not_for_ever() -> None:
     assert found == [ErrorCode.CONCURRENT_TRANSACTIONS]
 
 
-def test_what_waits_for_a_check_is_freed_with_it() -> None:
+@pytest.mark.parametrize("is_completed", [False, True])
+def test_what_waits_for_a_check_is_freed_with_it(is_completed: bool) -> None:
     class Waits:
         """Has the call, with the request and its records."""
 
@@ -63,19 +66,19 @@ def test_what_waits_for_a_check_is_freed_with_it() -> None:
 
     rig = ClusterRig(topics={"t": 2})
     producer = (begin(rig, 0), 0)
+    if is_completed:
+        # the first attempt finds the transaction before, which is being completed
+        end(rig, producer[0])
     waits = Waits()
     freed = weakref.ref(waits)
     gc.disable()
     try:
-        check(
-            call_of(StandInConnection(rig), 0, 12),
-            "x",
-            producer,
-            frozenset({PLACE}),
-            waits,
-            add=True,
-        )
+        call = call_of(StandInConnection(rig), 0, 12)
+        check(call, "x", producer, frozenset({PLACE}), waits, add=True)
         del waits
+        assert (freed() is not None) == is_completed
+        rig.settle()
+        rig.pass_ms(20)
         assert freed() is None
     finally:
         gc.enable()

@@ -26,7 +26,7 @@ from groupsdk.broker.coordinator.consumer.heartbeat import RefusedError, replace
 from groupsdk.broker.coordinator.consumer.member import ConsumerGroupMember, MemberState, plain
 from groupsdk.broker.coordinator.consumer.records import member_metadata
 from groupsdk.broker.coordinator.consumer.registry import ConsumerGroupRegistry, Draft, TimerKind
-from groupsdk.broker.coordinator.consumer.topics import names_set
+from groupsdk.broker.coordinator.consumer.topics import names_set, same_names
 from groupsdk.broker.coordinator.runtime.contract import RequestContext
 from groupsdk.broker.coordinator.runtime.result_builder import ResultBuilder
 from groupsdk.broker.settings.table import MigrationPolicy
@@ -127,7 +127,7 @@ class ClassicMembers:
             draft.write(member_metadata(group.group_id, after))
         old_names = frozenset() if before is None else before.topic_names
         updater = self._updater
-        names_changed = after.topic_names is not old_names and after.topic_names != old_names
+        names_changed = not same_names(after.topic_names, old_names)
         change = Change(names_changed, updater.update_regex(draft, before, after))
         updater.bump_epoch(draft, change)
         rest = list(draft.group.members.values())

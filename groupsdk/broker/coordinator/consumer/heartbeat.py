@@ -35,7 +35,7 @@ from groupsdk.broker.coordinator.consumer.registry import (
     TimerKind,
     not_a_consumer_group,
 )
-from groupsdk.broker.coordinator.consumer.topics import names_set
+from groupsdk.broker.coordinator.consumer.topics import names_set, same_names
 from groupsdk.broker.coordinator.runtime.contract import NOTHING, Reply, RequestContext, Result
 from groupsdk.broker.coordinator.runtime.result_builder import ResultBuilder
 from groupsdk.error_code import ErrorCode
@@ -318,7 +318,7 @@ class ConsumerHeartbeats:
         if before is None or after != base:
             draft.write(member_metadata(group_id, after))
         change = Change(
-            after.topic_names is not base.topic_names and after.topic_names != base.topic_names,
+            not same_names(after.topic_names, base.topic_names),
             self._updater.update_regex(draft, before, after),
         )
         if (

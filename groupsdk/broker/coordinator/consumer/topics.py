@@ -98,9 +98,14 @@ def topic_hash(topic: TopicInfo) -> int:
 def names_set(names: tuple[str, ...]) -> frozenset[str]:
     """Return a shared set for equal names, since most members of a broker subscribe to the same few topics.
 
-    To compare two sets of very many names takes long, unless they are one.
+    To compare two sets of very many names takes long, unless they are the same object: `same_names`.
     """
     return _small_set(names) if len(names) < _LARGE_SUBSCRIPTION else _large_set(names)
+
+
+def same_names(names: frozenset[str], others: frozenset[str]) -> bool:
+    """Return whether two sets are equal; `==` alone looks at all names also of a set and itself."""
+    return names is others or names == others
 
 
 @lru_cache(_KEPT_SETS)
@@ -147,7 +152,7 @@ def _put_in_order(names: frozenset[str]) -> Generator[None, None, None]:
     ordered.sort()  # merges these runs, which takes a fraction of sorting all
     kept = _keep_order(names, ordered)
     yield
-    names_set(kept)
+    names_set(kept)  # so that these names in this order, as records have them, find the set at once
     yield
 
 
