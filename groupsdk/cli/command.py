@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import click
 
+from groupsdk.errors import GroupSdkError, ResolveError
 from groupsdk.lazy_imports import override
 from groupsdk.printable import printable
 
@@ -137,19 +138,25 @@ def complain(text: str) -> None:
 
 
 class Outage:
-    """Tells a person once that a cluster is out of reach, and when it can be reached again."""
+    """A time in which a cluster that was reached before is out of reach; a person is told of its begin and its end."""
 
     def __init__(self, every_s: float) -> None:
         self.every_s = every_s
         """How long the command waits before it tries again, in seconds."""
-        self._goes_on = False
+        self.goes_on = False
 
-    def goes_on(self, why: str) -> None:
-        if not self._goes_on:
-            complain(f"{why}; tried again every {self.every_s:g} s")
-        self._goes_on = True
+    @staticmethod
+    def is_one(error: GroupSdkError) -> bool:
+        """Whether an error may be one: its names may be unknown as long as none of its brokers runs."""
+        return error.retriable or isinstance(error, ResolveError)
 
-    def is_over(self) -> None:
-        if self._goes_on:
+    def begin(self, why: str) -> None:
+        """Tell of it, unless it goes on."""
+        if not self.goes_on:
+            complain(f"{why}; trying again every {self.every_s:g} s")
+        self.goes_on = True
+
+    def end(self) -> None:
+        if self.goes_on:
             complain("reading goes on")
-        self._goes_on = False
+        self.goes_on = False

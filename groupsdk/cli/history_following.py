@@ -1,5 +1,6 @@
 """What `groupsdk history follow`, and `run` of an archive, do: keep the tables and the report of a directory up to date."""
 
+import logging
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
@@ -46,11 +47,14 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
+logger = logging.getLogger(__name__)
+
 ALERTS = f"{FOLLOWED}/alerts.json"
 """The file of open alerts, below the directory of what is kept to go on."""
 
 _LOOK_S = 0.2
 
+EachRound = Callable[[Updater, Outage], None]
 Names = Callable[[], Iterable[tuple[str, str]]]
 ReadsLogs = Callable[[], Iterable[BrokerLogEntries]]
 
@@ -110,13 +114,17 @@ def alert(options: HistoryOptions, progress: Progress) -> None:
     ]
     clock = WallClock()
     alerting: Alerting | None = None
+    now_ms = 0
 
-    def look(updater: Updater) -> None:
-        nonlocal alerting
+    def look(updater: Updater, outage: Outage) -> None:
+        nonlocal alerting, now_ms
+        if not updater.state.update:
+            return
         if alerting is None:
             system, root = file_system(updater.out)
             alerting = Alerting(system, f"{root}/{ALERTS}", sinks)
-        now_ms = clock.now_ms()
+        # in an outage time stands still: partitions do not, nobody sees them
+        now_ms = now_ms if outage.goes_on else clock.now_ms()
         tables = tables_of(options, updater.state.cluster_id)
         alerting.look(find(tables, rules, now_ms), now_ms)
 
@@ -144,7 +152,7 @@ def _follow(
     progress: Progress,
     *,
     after: Callable[[Updater, "SparkSession | None"], None] = _nothing,
-    each_round: Callable[[Updater], None] = _nothing,
+    each_round: EachRound = _nothing,
 ) -> None:
     """Keep tables up to date; `after` is called with each update, `each_round` however often there was a look for more."""
     if options.engine == "local":
@@ -172,6 +180,7 @@ def _follow(
             )
         )
         progress.say(f"following {source}" + ("" if options.once else "; Ctrl-C ends it"))
+        rounds = _Rounds(options)
         _await(
             lambda: start(
                 stream,
@@ -179,8 +188,8 @@ def _follow(
                 trigger=None if options.once else f"{options.every} seconds",
                 after=lambda: after(updater, spark),
             ),
-            _Rounds(options),
-            lambda: each_round(updater) if updater.state.update else None,
+            rounds,
+            lambda: each_round(updater, rounds.outage),
         )
 
 
@@ -188,7 +197,7 @@ def _follow_locally(
     options: HistoryOptions,
     progress: Progress,
     after: Callable[[Updater, "SparkSession | None"], None],
-    each_round: Callable[[Updater], None],
+    each_round: EachRound,
 ) -> None:
     settings = {**kafka_settings(options), "max_offsets": str(options.max_offsets)}
     logs = _broker_logs(options)
@@ -205,43 +214,44 @@ def _follow_locally(
                     updater,
                     after=lambda: after(updater, None),
                 )
-            if updater.state.update:
-                each_round(updater)
-            if rounds.is_last():
+            each_round(updater, rounds.outage)
+            if rounds.once:
                 return
+            rounds.wait()
 
 
-class _Rounds(Outage):
-    """Has rounds go on in an outage; with `once` there is one round, and its error ends the command."""
+class _Rounds:
+    """Rounds that go on in an outage; with `once` there is one, and its error ends the command."""
 
     def __init__(self, options: HistoryOptions) -> None:
-        super().__init__(options.every)
-        self._once = options.once
+        self.once = options.once
+        self.outage = Outage(options.every)
         self._waiting = Event()
+
+    def wait(self, seconds: float | None = None) -> None:
+        """Wait for the next round, or for less."""
+        self._waiting.wait(self.outage.every_s if seconds is None else seconds)
 
     @contextmanager
     def waited_out(self) -> Iterator[None]:
         try:
             yield
         except GroupSdkError as error:
-            if self._once or not error.retriable:
+            if self.once or not self.outage.is_one(error):
                 raise
-            self.goes_on(str(error))
+            self.outage.begin(str(error))
         else:
-            self.is_over()
+            self.outage.end()
 
     def ended(self, failure: "StreamingQueryException") -> None:
         """Take the end of a query: returns if it may be started again."""
         from groupsdk.history.follow.stream import reason
 
         why, may_pass = reason(failure)
-        if self._once or not may_pass:
+        if self.once or not may_pass:
+            logger.debug("history: a query ended", exc_info=failure)
             raise GroupSdkError(f"Spark's query ended: {why}") from failure
-        self.goes_on(why)
-
-    def is_last(self) -> bool:
-        """Wait for the next round, unless there is none."""
-        return self._once or self._waiting.wait(self.every_s)
+        self.outage.begin(why)
 
 
 def _await(
@@ -256,9 +266,9 @@ def _await(
         while True:
             query = begin()
             try:
-                while not _ends(query, rounds.every_s):
+                while not _ends(query, rounds):
                     if query.lastProgress:
-                        rounds.is_over()
+                        rounds.outage.end()
                     each_round()
             except StreamingQueryException as failure:
                 rounds.ended(failure)
@@ -270,16 +280,16 @@ def _await(
                 each_round()
                 return
             each_round()
-            rounds.is_last()
+            rounds.wait()
 
 
-def _ends(query: "StreamingQuery", within_s: float) -> bool:
-    """Wait for the end of a query, outside of PySpark: there Ctrl-C would end in pages of tracebacks."""
-    waiting, deadline = Event(), Deadline(SystemClock(), int(1_000 * within_s))
+def _ends(query: "StreamingQuery", rounds: _Rounds) -> bool:
+    """Wait for the end of a query, for a round at most; outside of PySpark, where Ctrl-C would end in pages of tracebacks."""
+    deadline = Deadline(SystemClock(), int(1_000 * rounds.outage.every_s))
     while query.isActive:
         if deadline.expired:
             return False
-        waiting.wait(_LOOK_S)
+        rounds.wait(_LOOK_S)
     query.awaitTermination()  # raises what it ended with
     return True
 
@@ -339,6 +349,7 @@ def archive(options: HistoryOptions, progress: Progress) -> None:
         return
     from groupsdk.history.follow.archive import archive as start, read_stream
 
+    _cluster(options)  # at the start a cluster out of reach is an error
     kafka = {**kafka_settings(options), "max_offsets": str(options.max_offsets)}
     spark = start_session(options, progress)
     try:
@@ -355,6 +366,7 @@ def archive(options: HistoryOptions, progress: Progress) -> None:
 
 
 def _archive_locally(options: HistoryOptions, progress: Progress) -> None:
+    _cluster(options)  # at the start a cluster out of reach is an error
     settings = {**kafka_settings(options), "max_offsets": str(options.max_offsets)}
     cluster_id = cluster_id_of(options) or UNKNOWN_CLUSTER
     check_cluster(cluster_id)
@@ -366,5 +378,6 @@ def _archive_locally(options: HistoryOptions, progress: Progress) -> None:
             with rounds.waited_out():
                 done = archive_topic(TopicSettings("the archive", settings), table)
                 progress.say(f"{done:,} offsets archived")
-            if rounds.is_last():
+            if rounds.once:
                 return
+            rounds.wait()

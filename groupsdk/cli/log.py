@@ -366,12 +366,12 @@ async def _follow(
             try:
                 has_grown = await look()
             except GroupSdkError as error:
-                if not error.retriable:
+                if not outage.is_one(error):
                     raise
-                outage.goes_on(str(error))
+                outage.begin(str(error))
                 await asyncio.sleep(_OUTAGE_S)
                 continue
-            outage.is_over()
+            outage.end()
             if not has_grown:
                 await asyncio.sleep(_LOOK_S)
     except Exception as error:  # noqa: BLE001  # raised by the reader of the queue

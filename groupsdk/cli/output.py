@@ -190,7 +190,7 @@ def progress(what: str, *, after_s: float = 1.0) -> Iterator[Callable[[str], Non
 @contextmanager
 def waiting(text: str, *, after_s: float = 1.0) -> Iterator[None]:
     """Write a `StatusLine` when the code within, of a coroutine, has not ended after so many seconds."""
-    import asyncio  # loaded long before wherever a loop runs; other commands need none
+    import asyncio  # commands without an event loop do without it
 
     line = StatusLine(after_s=0)
     timer = asyncio.get_running_loop().call_later(after_s, line.write, text)

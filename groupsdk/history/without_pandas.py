@@ -4,6 +4,8 @@ import sys
 
 
 class _NoPandas:
+    """A finder of modules that has pandas not be there."""
+
     def find_spec(self, fullname: str, path: object = None, target: object = None) -> None:
         if fullname == "pandas":
             raise ModuleNotFoundError(fullname)
@@ -12,8 +14,8 @@ class _NoPandas:
 def leave_out_pandas() -> None:
     """Keep pyarrow from importing pandas in this process, to be called before any module that makes values of Arrow.
 
-    pyarrow looks for pandas once, with the first value of Python's that it takes, so as to know pandas' own from then on.
-    So this is for processes that make none of those. What imports pandas itself still gets it.
+    pyarrow tries to import pandas once, as it converts its first value of Python's. This is for processes that give it no
+    values of pandas. Code that imports pandas itself still gets it.
     """
     import pyarrow as pa
 

@@ -138,7 +138,7 @@ def test_following_goes_on_after_the_broker_was_away(kept: EmbeddedBroker) -> No
     with ExampleProcess(*command, *servers) as process:
         process.wait_for("following")
         kept.stop()
-        process.wait_for("^groupsdk: .*; tried again every 1 s$")
+        process.wait_for("^groupsdk: .*; trying again every 1 s$")
         kept.start()
         process.wait_for("^groupsdk: reading goes on$")
         read_all(kept.bootstrap_servers, "after")

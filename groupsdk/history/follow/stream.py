@@ -30,7 +30,10 @@ logger = logging.getLogger(__name__)
 
 TRIGGER_BYTES: Final = 1024 * 1024 * 1024
 """The default number of bytes of an archive's files that are read at once."""
-_RAISED: Final = re.compile(r"^([\w.]*?)(\w+(?:Error|Exception)): (.*)$", re.MULTILINE)
+_RAISED: Final = re.compile(
+    r"^(?!org\.|java)([\w.]*?)(\w+(?:Error|Exception))(?:: (.*))?$", re.MULTILINE
+)
+"""The last line of a traceback of Python's: module, name and text of the exception."""
 _NO_PYTHON: Final = "Python worker failed to connect back"
 """A process of Python's has 10 s to start."""
 
@@ -95,7 +98,9 @@ def reason(failure: StreamingQueryException) -> tuple[str, bool]:
         return said.partition("\n")[0], False
     module, name, text = raised[-1]
     kind = getattr(errors, name, None) if module == f"{errors.__name__}." else None
-    return text, getattr(kind, "retriable", False) is True
+    if kind is None:
+        return f"{name}: {text}" if text else name, False
+    return text, kind.retriable or kind is errors.ResolveError
 
 
 def catch_up(
