@@ -1,6 +1,6 @@
 """Check the commits and fetches of a consumer group: who may commit, what is stored, and what is served."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Final
 
 from groupsdk.broker.coordinator.runtime.contract import ProducerStamp
@@ -37,7 +37,7 @@ class OffsetWatch:
         self.transactions = 0
         """How many transactions were committed that had offsets of the group."""
         self.overtaken = 0
-        """How many commits were read after a later one of the same process, and set its offset back."""
+        """How many commits set an offset back that may: sent before a later one of the same process, or `overlook`ed."""
         self._world = world
         self._group_id = group_id
         self._group = group
@@ -48,12 +48,17 @@ class OffsetWatch:
         """Commits that waited for each other are one batch, and answered when the last of them is in the log."""
         self._may_go_back: set[TopicPartition] = set()
         """Partitions whose offset a tool has set, or that expired."""
+        self._overlooked: set[tuple[str, TopicPartition]] = set()
         self._deleted: set[str] = set()
         """Topics that were deleted: their offsets go."""
 
     def topic_deleted(self, name: str) -> None:
         """Take note that the offsets of a topic go."""
         self._deleted.add(name)
+
+    def overlook(self, process: str, places: Iterable[TopicPartition]) -> None:
+        """Take note that the coordinator gives others what a process has yet to give up, and takes its commits until then."""
+        self._overlooked.update((process, each) for each in places)
 
     def load(self) -> dict[TopicPartition, int]:
         """Forget what was read, as the log is read again from its start; return what was stable."""
@@ -131,7 +136,8 @@ class OffsetWatch:
             and place not in self._may_go_back
         ):
             newer = self.stored.stamps.get(place)
-            if stamp is None or not stamp.may_come_after(newer):
+            is_overlooked = stamp is not None and (stamp.process, place) in self._overlooked
+            if stamp is None or not (is_overlooked or stamp.may_come_after(newer)):
                 self._world.fail(
                     3, f"{place} goes back from {before} of {newer} to {offset} of {stamp}"
                 )

@@ -123,6 +123,12 @@ def test_a_downgrade_without_a_rebalance_gives_away_what_a_member_has_not_given_
     random_consumer_run(37_000_700_200_603)
 
 
+def test_what_a_member_commits_of_what_an_upgrade_gave_away_sets_the_next_owner_back() -> None:
+    """As in Kafka: it was paused as the group was upgraded, and commits in its generation as it gives the partition up."""
+    found = random_consumer_run(38_200_101_300_190)
+    assert sum(watch.offsets.overtaken for watch in found.watches.values()) == 1
+
+
 def test_a_group_that_goes_back_and_forth_takes_what_members_were_to_have_for_what_they_have() -> (
     None
 ):

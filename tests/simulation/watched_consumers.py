@@ -229,6 +229,7 @@ class ConsumerSimulation(ConsumerWorld):
                 member.overlooked = frozenset(
                     each for each in has if watch.lacks(member_id, [each])
                 )
+                watch.offsets.overlook(member.name, member.overlooked)
 
     def _note_downgrade(self, watch: ConsumerWatch) -> None:
         """Note what is given to others before members give it up: no rebalance follows the downgrade by a static member."""
@@ -242,6 +243,7 @@ class ConsumerSimulation(ConsumerWorld):
             if assignment is not None and generation.generation_id < watch.classic.generation:
                 kept = {(each.topic, each.partition) for each in decode_assignment(assignment)}
                 member.overlooked |= (member.owned | member.taking) - kept
+                watch.offsets.overlook(member.name, member.overlooked)
 
     @override
     def unsettled_group(self, group_id: str) -> tuple[int, str] | None:
