@@ -90,7 +90,11 @@ def _plain_class(cls: Any, types: dict[str, Any], values: dict[str, Any]) -> Any
         "__module__": cls.__module__,
         "__qualname__": cls.__qualname__,
     }
-    return type(cls.__name__, (), body | values)
+    made = type(cls.__name__, (), body)
+    # not in its body: up to Python 3.11, Ctrl-C in a field's `__set_name__` would be a RuntimeError
+    for name, value in values.items():
+        setattr(made, name, value)
+    return made
 
 
 def _freeze(cls: Any) -> None:

@@ -14,6 +14,8 @@ import pytest
 from typing_extensions import override
 
 from groupsdk import lazy_dataclasses
+from groupsdk.lazy_dataclasses import dataclass
+from tests.support.interrupts import everywhere
 
 
 T = TypeVar("T")
@@ -232,6 +234,24 @@ def test_threads_may_be_the_first_to_use_it_at_once() -> None:
             assert len(set(found)) == 1
     finally:
         sys.setswitchinterval(interval_s)
+
+
+def test_ctrl_c_in_its_first_use_is_no_other_error_and_leaves_it_usable() -> None:
+    places = 0
+
+    def run(block: Callable[[], Any]) -> None:
+        @dataclass(frozen=True, slots=True)
+        class Mine:
+            x: int
+            y: int = field(default=2)
+
+        with block():
+            Mine(1)
+        assert Mine(1) == Mine(1, 2)
+
+    for _ in everywhere(run, ("lazy_dataclasses.py", "dataclasses.py")):
+        places += 1
+    assert places > 50
 
 
 def test_other_dataclasses_are_refused() -> None:
