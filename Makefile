@@ -20,7 +20,7 @@ SEEDS ?= 6
 # whole file, and so starts the brokers of its fixtures once. WORKERS=0 runs them one after the other.
 WORKERS ?= 4
 # A test that needs a real broker fails where there is none: skipped, it would prove nothing.
-PYTEST := GROUPSDK_REQUIRE_KAFKA=1 .ci/tests $(PYTHON) -m pytest -n $(WORKERS) --dist loadfile --max-worker-restart 0
+PYTEST := GROUPSDK_REQUIRE_KAFKA=1 .ci/tests $(PYTHON) -m pytest -n $(WORKERS) --dist loadfile --max-worker-restart 4
 
 # What `make quick` leaves out: what starts a Kafka, a JVM or Go (tests/conftest.py marks these), and the
 # longest of the rest, each of them part of `make test`.

@@ -48,7 +48,27 @@ ENTRY = re.compile(
 )
 
 
-def run_tests(folder: Path, place: str, never: str) -> tuple[int, list[str], Path]:
+CRASHING = """
+import os
+from pathlib import Path
+
+
+def test_crash():
+    with Path(__file__).with_name("crashes").open("a+") as file:
+        file.write(".")
+        if file.tell() <= {crashes}:
+            file.close()
+            os._exit(1)
+
+
+def test_later():
+    Path(__file__).with_name("later").touch()
+"""
+
+
+def run_tests(
+    folder: Path, place: str, never: str = "True", *, tests: str = TESTS, options: str = ""
+) -> tuple[int, list[str], Path]:
     """Run .ci/tests on a copy; return its exit code, its lines, and the file with what it recorded."""
     (folder / ".ci").mkdir()
     shutil.copy(ROOT / ".ci" / "tests", folder / ".ci" / "tests")
@@ -59,11 +79,11 @@ def run_tests(folder: Path, place: str, never: str) -> tuple[int, list[str], Pat
     )
     (folder / "pytest.ini").write_text("[pytest]\n", encoding="utf-8")
     (folder / place).mkdir(parents=True)
-    (folder / place / "test_it.py").write_text(TESTS.format(never=never), encoding="utf-8")
+    (folder / place / "test_it.py").write_text(tests.replace("{never}", never), encoding="utf-8")
     record = folder / "unstable"
     done = subprocess.run(
         [folder / ".ci" / "tests", sys.executable, "-m", "pytest", "-q", place],
-        env={**os.environ, "GROUPSDK_UNSTABLE": str(record), "PYTEST_ADDOPTS": ""},
+        env={**os.environ, "GROUPSDK_UNSTABLE": str(record), "PYTEST_ADDOPTS": options},
         capture_output=True,
         text=True,
         check=False,
@@ -94,6 +114,29 @@ def test_a_failure_outside_of_the_real_processes_is_not_tried_again(
     assert code == 1
     assert lines[-2:] == [f"  {place}/test_it.py::test_{name}" for name in ("once", "twice")]
     assert (tmp_path / place / "once").read_text(encoding="utf-8") == "."
+    assert not record.exists()
+
+
+def test_a_process_that_ends_within_a_test_is_replaced_and_the_test_tried_again(
+    tmp_path: Path,
+) -> None:
+    tests = CRASHING.replace("{crashes}", "1")
+    options = "-v -n 1 --max-worker-restart 1 --randomly-dont-reorganize"
+    code, lines, _ = run_tests(tmp_path, "tests/kafka", tests=tests, options=options)
+    assert code == 0
+    assert lines[-2:] == [UNSTABLE, NAMES[1].replace("twice", "crash")]
+    assert (tmp_path / "tests/kafka/later").exists()
+
+
+def test_a_run_that_left_tests_out_since_too_many_processes_ended_has_failed(
+    tmp_path: Path,
+) -> None:
+    tests = CRASHING.replace("{crashes}", "1")
+    options = "-v -n 1 --max-worker-restart 0 --randomly-dont-reorganize"
+    code, lines, record = run_tests(tmp_path, "tests/kafka", tests=tests, options=options)
+    assert code == 1
+    assert "not all tests were run" in lines[-1]
+    assert not (tmp_path / "tests/kafka/later").exists()
     assert not record.exists()
 
 

@@ -103,7 +103,7 @@ TESTED_ELSEWHERE: dict[str, tuple[str, str]] = {
 # The most lines of Python that each part of the library may have, and the tests: what a reader has to hold.
 # A part that needs more raises its number in a commit that says why.
 BUDGETS: dict[tuple[str, ...], int] = {
-    ("groupsdk/*.py", "groupsdk/settings", "groupsdk/assignment/*.py"): 4_665,
+    ("groupsdk/*.py", "groupsdk/settings", "groupsdk/assignment/*.py"): 4_675,
     ("groupsdk/wire",): 10_700,
     ("groupsdk/member",): 5_565,
     ("groupsdk/drivers",): 5_630,
@@ -124,7 +124,7 @@ BUDGETS: dict[tuple[str, ...], int] = {
     ("groupsdk/election",): 440,
     ("groupsdk/shards",): 5_100,
     ("groupsdk/verdict",): 2_605,
-    ("tests",): 154_775,
+    ("tests",): 154_840,
 }
 MAX_MODULES = 589
 LONG_MODULE = 800
