@@ -14,7 +14,6 @@ from groupsdk.cli.history import Progress, start_session, tables_of, write_repor
 from groupsdk.cli.history_options import (
     HistoryOptions,
     chosen_options,
-    cluster_id_of,
     kafka_settings,
     storm_of,
 )
@@ -114,11 +113,11 @@ def alert(options: HistoryOptions, progress: Progress) -> None:
     ]
     clock = WallClock()
     alerting: Alerting | None = None
-    now_ms = 0
+    now_ms = 0  # of the last look after something was read
 
     def look(updater: Updater, outage: Outage) -> None:
         nonlocal alerting, now_ms
-        if not updater.state.update:
+        if not updater.state.update or (outage.goes_on and not now_ms):
             return
         if alerting is None:
             system, root = file_system(updater.out)
@@ -366,9 +365,9 @@ def archive(options: HistoryOptions, progress: Progress) -> None:
 
 
 def _archive_locally(options: HistoryOptions, progress: Progress) -> None:
-    _cluster(options)  # at the start a cluster out of reach is an error
+    found, *_ = _cluster(options)  # at the start a cluster out of reach is an error
     settings = {**kafka_settings(options), "max_offsets": str(options.max_offsets)}
-    cluster_id = cluster_id_of(options) or UNKNOWN_CLUSTER
+    cluster_id = options.cluster or found or UNKNOWN_CLUSTER
     check_cluster(cluster_id)
     table = RawTable(options.out, cluster_id)
     progress.say(f"archiving to {options.out}" + ("" if options.once else "; Ctrl-C ends it"))

@@ -242,6 +242,11 @@ def test_time_stands_still_for_alerts_in_an_outage(mocker: MockerFixture) -> Non
         updater.state.update = 0
         each_round(updater, outage)  # there is nothing to look at yet
         updater.state.update = 1
+        outage.begin("nobody answers")
+        each_round(
+            updater, outage
+        )  # nothing was read since the start: there is no time to judge at
+        outage.end()
         each_round(updater, outage)
         outage.begin("nobody answers")
         each_round(updater, outage)
