@@ -56,7 +56,7 @@ from pathlib import Path
 def test_crash():
     with Path(__file__).with_name("crashes").open("a+") as file:
         file.write(".")
-        if file.tell() <= {crashes}:
+        if file.tell() == 1:
             file.close()
             os._exit(1)
 
@@ -117,12 +117,15 @@ def test_a_failure_outside_of_the_real_processes_is_not_tried_again(
     assert not record.exists()
 
 
+def run_with_a_crash(folder: Path, restarts: int) -> tuple[int, list[str], Path]:
+    options = f"-v -n 1 --max-worker-restart {restarts} --randomly-dont-reorganize"
+    return run_tests(folder, "tests/kafka", tests=CRASHING, options=options)
+
+
 def test_a_process_that_ends_within_a_test_is_replaced_and_the_test_tried_again(
     tmp_path: Path,
 ) -> None:
-    tests = CRASHING.replace("{crashes}", "1")
-    options = "-v -n 1 --max-worker-restart 1 --randomly-dont-reorganize"
-    code, lines, _ = run_tests(tmp_path, "tests/kafka", tests=tests, options=options)
+    code, lines, _ = run_with_a_crash(tmp_path, restarts=1)
     assert code == 0
     assert lines[-2:] == [UNSTABLE, NAMES[1].replace("twice", "crash")]
     assert (tmp_path / "tests/kafka/later").exists()
@@ -131,9 +134,7 @@ def test_a_process_that_ends_within_a_test_is_replaced_and_the_test_tried_again(
 def test_a_run_that_left_tests_out_since_too_many_processes_ended_has_failed(
     tmp_path: Path,
 ) -> None:
-    tests = CRASHING.replace("{crashes}", "1")
-    options = "-v -n 1 --max-worker-restart 0 --randomly-dont-reorganize"
-    code, lines, record = run_tests(tmp_path, "tests/kafka", tests=tests, options=options)
+    code, lines, record = run_with_a_crash(tmp_path, restarts=0)
     assert code == 1
     assert "not all tests were run" in lines[-1]
     assert not (tmp_path / "tests/kafka/later").exists()

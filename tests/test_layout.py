@@ -122,7 +122,7 @@ BUDGETS: dict[tuple[str, ...], int] = {
     ): 12_820,
     ("groupsdk/testing",): 4_865,
     ("groupsdk/election",): 440,
-    ("groupsdk/shards",): 5_100,
+    ("groupsdk/shards",): 5_080,
     ("groupsdk/verdict",): 2_605,
     ("tests",): 154_840,
 }

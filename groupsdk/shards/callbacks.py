@@ -5,7 +5,6 @@ from collections.abc import Awaitable, Iterable, Sequence
 from typing import Protocol
 
 from groupsdk.errors import GroupSdkError
-from groupsdk.lazy_imports import override
 from groupsdk.shards.types import Lease, Shard
 
 
@@ -78,25 +77,6 @@ class AsyncShardCallbacks:
         Args:
             names: what not to stand by for any more, sorted.
         """
-
-
-class ShardCallbacks(AsyncShardCallbacks):
-    """The same for threads: type checkers refuse an `async def`."""
-
-    @override
-    def on_shards_gained(self, leases: Sequence[Lease]) -> None: ...
-
-    @override
-    def on_shards_released(self, names: Sequence[str]) -> None: ...
-
-    @override
-    def on_shards_lost(self, names: Sequence[str]) -> None: ...
-
-    @override
-    def on_standby_gained(self, names: Sequence[str]) -> None: ...
-
-    @override
-    def on_standby_released(self, names: Sequence[str]) -> None: ...
 
 
 class EpochStoreError(GroupSdkError):

@@ -15,7 +15,7 @@ from groupsdk.drivers.one_thread import OneThread, busy_text, nested_text
 from groupsdk.drivers.threads.member import AbstractCoordinator
 from groupsdk.lazy_imports import override
 from groupsdk.settings.config import MemberConfig
-from groupsdk.shards.callbacks import EpochStore, ShardCallbacks
+from groupsdk.shards.callbacks import AsyncShardCallbacks, EpochStore
 from groupsdk.shards.config import ShardConfig
 from groupsdk.shards.interface import ShardInterface, open_membership
 from groupsdk.shards.membership import ShardMembership
@@ -42,7 +42,7 @@ T = TypeVar("T")
 _LONGEST_MS: Final = 2**31 - 1
 
 
-class ShardWorker(ShardInterface, AbstractCoordinator, ShardCallbacks):
+class ShardWorker(ShardInterface, AbstractCoordinator, AsyncShardCallbacks):
     """A worker that owns some of its group's shards: subclass it, set `protocol_type` and write `shards`.
 
     The group's leader plans who owns which shard; every worker carries out its part. A shard that stays with its worker
@@ -83,7 +83,7 @@ class ShardWorker(ShardInterface, AbstractCoordinator, ShardCallbacks):
         self._groupsdk_alone = OneThread(busy_text("thread", "worker"), nested_text("worker"))
         self._groupsdk_leave_timeout_ms = _LONGEST_MS
 
-    # Yours to fill in; see `AsyncShardCallbacks`.
+    # Yours to fill in; see `AsyncShardCallbacks`. Here, so that type checkers refuse an `async def`.
 
     @override
     @abstractmethod
