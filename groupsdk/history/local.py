@@ -3,6 +3,7 @@
 import os
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 from multiprocessing import get_context
 from tempfile import TemporaryDirectory
 from typing import Any, Final, TypeVar
@@ -22,7 +23,6 @@ from groupsdk.history.tables.delta_tables import DeltaTables, check_cluster
 from groupsdk.history.tables.lease import held
 from groupsdk.history.tables.publishing import DELTA, PARQUET, STAGING, begin, publish, refuse_other
 from groupsdk.history.tables.sampled_lag import COMMIT_COLUMNS, sampled
-from groupsdk.history.tables.schemas import UNKNOWN_CLUSTER
 from groupsdk.history.tables.stage_tables import RUN_TABLES, StageTables
 from groupsdk.history.tables.stages import DEFERRED, RECORDS
 from groupsdk.history.without_pandas import leave_out_pandas
@@ -70,16 +70,9 @@ def run(
     """
     options = options or Options()
     options.check()
+    make = partial(LocalEngine, tasks, processes, broker_logs, end_offsets, options.cluster_id)
     if options.format == DELTA:
-        _write_delta(
-            lambda root: LocalEngine(
-                tasks, root, processes, broker_logs, end_offsets, options.cluster_id
-            ),
-            out,
-            options,
-            names,
-            progress,
-        )
+        _write_delta(make, out, options, names, progress)
         return
     if options.format != PARQUET:
         raise ConfigError(
@@ -89,14 +82,7 @@ def run(
     refuse_other(store, PARQUET)
     with held(store.root):
         begin(store, RUN_TABLES)
-        engine = LocalEngine(
-            tasks,
-            f"{store.root}/{STAGING}",
-            processes,
-            broker_logs,
-            end_offsets,
-            options.cluster_id,
-        )
+        engine = make(f"{store.root}/{STAGING}")
         try:
             make_tables(engine, options, lambda: names, progress)
             engine.tables.fill()
@@ -106,7 +92,7 @@ def run(
 
 
 def _write_delta(
-    start: Callable[[str], "LocalEngine"],
+    make: Callable[[str], "LocalEngine"],
     out: str,
     options: Options,
     names: Iterable[tuple[str, str]],
@@ -119,7 +105,7 @@ def _write_delta(
     lake = DeltaTables(out, options.cluster_id)
     versions = lake.versions()
     with TemporaryDirectory(prefix="groupsdk-history-") as scratch:
-        engine = start(scratch)
+        engine = make(scratch)
         make_tables(engine, options, lambda: names, progress)
         for name in RUN_TABLES:
             lake.replace(
@@ -133,11 +119,11 @@ class LocalEngine:
     def __init__(
         self,
         tasks: Sequence[ReadTask],
-        root: str,
         processes: int | None,
-        broker_logs: Sequence[BrokerLogEntries] = (),
-        end_offsets: Any = None,
-        cluster_id: str = UNKNOWN_CLUSTER,
+        broker_logs: Sequence[BrokerLogEntries],
+        end_offsets: Any,
+        cluster_id: str,
+        root: str,
     ) -> None:
         self._tasks = tasks
         self._end_offsets = end_offsets

@@ -1,7 +1,7 @@
 """The steps from a log to its tables, for both engines."""
 
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Protocol
 
@@ -67,6 +67,18 @@ class Options:
                 f"the name of a cluster must have 1 to 200 characters, not {self.cluster_id!r}"
             )
 
+    def context(
+        self, names: Mapping[str, str], took_over: Mapping[tuple[int, int], int]
+    ) -> Context:
+        return Context(
+            names=names,
+            took_over=took_over,
+            assignors=tuple(self.assignors),
+            session_timeout_ms=self.session_timeout_ms,
+            storm_generations=self.storm_generations,
+            storm_window_ms=self.storm_window_ms,
+        )
+
 
 class Engine(Protocol):
     """Runs the stages of reading and explaining, and writes their tables."""
@@ -115,14 +127,7 @@ def make_tables(
     step("topics")
     named = topic_names(staged.read(TOPIC_HINTS), names(), staged.committed)
     staged.write("topics", topics_table(named))
-    context = Context(
-        names=named,
-        took_over=took_over(covered),
-        assignors=tuple(options.assignors),
-        session_timeout_ms=options.session_timeout_ms,
-        storm_generations=options.storm_generations,
-        storm_window_ms=options.storm_window_ms,
-    )
+    context = options.context(named, took_over(covered))
     step("session timeout")
     if options.session_timeout_ms is None and sum_of(covered, "modern"):
         # records of the classic protocol have the session timeout

@@ -9,8 +9,9 @@ import time
 from collections.abc import Iterator
 from typing import Final
 
-from groupsdk.history.explain.assignor_replay import PastGeneration, ReplayedMember, replay
+from groupsdk.history.explain.assignor_replay import PastGeneration, ReplayedMember
 from tests.benchmarks.report import Result
+from tests.history.explain.timelines import replay
 
 
 MEMBERS: Final = 8

@@ -11,13 +11,12 @@ from groupsdk.history.explain.assignor_replay import (
     PastGeneration,
     ReplayedMember,
     ReplayRow,
-    replay,
 )
 from groupsdk.history.explain.timeline.rows import GroupRecord, MemberRow
 from groupsdk.history.report.data import GroupPage, WhatIf
 from groupsdk.history.sources.segment_files import segment_tasks
 from groupsdk.history.tables.stages import RECORDS
-from tests.history.explain.timelines import follow_groups
+from tests.history.explain.timelines import follow_groups, replay
 
 
 def past_generations(root: Path, group_id: str) -> list[PastGeneration]:

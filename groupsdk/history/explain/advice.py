@@ -12,9 +12,10 @@ from itertools import accumulate
 from math import inf
 from typing import Any, Final, NamedTuple
 
-from groupsdk.history.explain.assignments import CLASSIC
 from groupsdk.history.explain.changes import Cause
 from groupsdk.history.explain.commit_spans import allowance_ms
+from groupsdk.history.explain.timeline.member import CLASSIC
+from groupsdk.history.explain.timeline.rows import TimelineGeneration, TimelineMembership
 
 
 STATIC_MEMBERSHIP: Final = "static_membership"
@@ -43,43 +44,6 @@ _BROKER_DELAY_MS: Final = 3_000
 _FEW: Final = 2
 _LEAST_SHARE: Final = 0.1
 """Advice that spares less than this share is dropped."""
-
-
-class TimelineGeneration(NamedTuple):
-    """One generation on a group's timeline; `gap_ms` is the median gap between commits around it, over all partitions."""
-
-    seq: int
-    ts_ms: int
-    cause: str
-    moved: int
-    gap_ms: int
-    n_members: int
-    is_other: bool
-    """Whether it has a cause besides members joining and leaving."""
-    n_partitions: int
-    stalled_ms: int
-    """For how long partitions stood still around it, in partition-milliseconds; see `CommitSpans.stalled_ms`."""
-
-
-class TimelineMembership(NamedTuple):
-    """One membership on a group's timeline."""
-
-    client_id: str
-    client_host: str
-    instance_id: str | None
-    first_seq: int
-    last_seq: int
-    end_seq: int
-    """The first generation without the member; -1: it has not ended."""
-    start_ms: int
-    """-1: unknown."""
-    end_ms: int
-    """-1: it has not ended, or the time is unknown."""
-    silent_ms: int
-    """How long it had been silent at its end; 0 if it left."""
-    end_reason: str
-    n_partitions: int
-    """How many partitions it had at its end."""
 
 
 class Habits(NamedTuple):

@@ -2,20 +2,21 @@
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 
 from groupsdk.history.explain import SIZES, explaining
-from groupsdk.history.explain.assignments import CLASSIC, AssignmentRow
+from groupsdk.history.explain.assignments import AssignmentRow
 from groupsdk.history.explain.causes import LoggedReason
 from groupsdk.history.explain.commit_spans import CommitPart
 from groupsdk.history.explain.departures import LoggedDeparture
+from groupsdk.history.explain.timeline.member import CLASSIC
 from groupsdk.history.explain.timeline.rows import GroupRecord, MemberRow
 from groupsdk.history.tables.schemas import TABLES
-from groupsdk.history.tables.stages import RECORD_ROWS
+from groupsdk.history.tables.stages import RECORD_ROWS, STAGED, TALLY
 from groupsdk.history.times import micros
 
 
@@ -31,7 +32,6 @@ GROUP_TABLES: Final = (
 """The tables that one replay of the groups makes."""
 LogEntry = tuple[str, bytes]
 """A group, and an entry about it as `read_log_entries` reads it."""
-SIZE_ROWS: Final = pa.schema([("size", pa.int32()), ("length", pa.int64())])
 
 
 def tables_of(batches: Iterable[Any], context: explaining.Context) -> Iterator[tuple[str, Any]]:
@@ -42,11 +42,14 @@ def tables_of(batches: Iterable[Any], context: explaining.Context) -> Iterator[t
     tally: Counter[tuple[int, str]] = Counter()
     yield from to_batches(explaining.explain(entries(batches), context, tally))
     if tally:
-        rows = [{"src_partition": p, "what": what, "n": n} for (p, what), n in tally.items()]
-        schema = pa.schema(
-            [("src_partition", pa.int32()), ("what", pa.string()), ("n", pa.int64())]
-        )
-        yield "tally", pa.RecordBatch.from_pylist(rows, schema=schema)
+        yield TALLY, tally_rows(tally)
+
+
+def tally_rows(tally: Mapping[tuple[int, str], int]) -> Any:
+    return pa.RecordBatch.from_pylist(
+        [{"src_partition": p, "what": what, "n": n} for (p, what), n in tally.items()],
+        schema=STAGED[TALLY],
+    )
 
 
 def sizes_of(batches: Iterable[Any], context: explaining.Context) -> Iterator[tuple[str, Any]]:
@@ -122,7 +125,7 @@ def read_log_entries(group_id: str, text: bytes) -> explaining.BrokerLogEntries:
 
 _SCHEMAS: Final = {
     **{name: TABLES[name].arrow_schema for name in GROUP_TABLES},
-    SIZES: SIZE_ROWS,
+    SIZES: STAGED[SIZES],
 }
 
 

@@ -10,13 +10,17 @@ from groupsdk.history.explain.assignor_replay import (
     ReplayedMember,
     ReplayRow,
 )
-from groupsdk.history.explain.timeline.member import CONSUMER, STREAMS_ASSIGNOR, Partitions
+from groupsdk.history.explain.timeline.member import (
+    CLASSIC,
+    CONSUMER,
+    STREAMS_ASSIGNOR,
+    Partitions,
+)
 from groupsdk.history.explain.timeline.rows import GenerationRow, MemberRow
 
 
 OWNED: Final = ("final", "target")
 """The phases that name the owner of a partition; each generation has one of them."""
-CLASSIC: Final = "classic"
 SHARE: Final = "share"
 _COOPERATIVE: Final = "cooperative"
 

@@ -100,21 +100,6 @@ class Candidate:
         return self._copied(self._unused)
 
 
-def replay(
-    generations: Iterable[PastGeneration], assignors: Sequence[AssignorLike]
-) -> Iterator[ReplayRow]:
-    """Run each assignor on the group's partitions, starting from its own previous assignment; each member gets an assignor of its own.
-
-    Partitions are known as far as somebody was assigned them: the log does not hold topics.
-    """
-    candidates = [Candidate(assignor) for assignor in assignors]
-    group: GroupReplay | None = None
-    for generation in generations:
-        if group is None or group.group_id != generation.group_id:
-            group = GroupReplay(generation.group_id, candidates)
-        yield from group.take(generation)
-
-
 class ReplaySums:
     """The results of each assignor over one group's whole history."""
 

@@ -1,6 +1,7 @@
 """Decide the cause of a generation and its confidence, from the records and the brokers' logs."""
 
 from collections.abc import Iterable, Mapping, Sequence, Set
+from math import inf
 from typing import Final, NamedTuple
 
 from groupsdk.history.explain.changes import CONFIDENCE, MISSING_FACTOR, Cause, in_order
@@ -110,12 +111,7 @@ def logged_reason(
     logged: Iterable[LoggedReason], generation: int, ts_ms: int, previous_ms: int | None
 ) -> LoggedReason | None:
     """Find the coordinator's own reason for a generation, logged after the previous one: generation numbers repeat."""
-    latest: LoggedReason | None = None
-    for each in logged:
-        if each.generation != generation or each.ts_ms > ts_ms:
-            continue
-        if previous_ms is not None and each.ts_ms < previous_ms - SKEW_MS:
-            continue
-        if latest is None or each.ts_ms > latest.ts_ms:
-            latest = each
-    return latest
+    since_ms = -inf if previous_ms is None else previous_ms - SKEW_MS
+    mine = (each for each in logged if each.generation == generation)
+    fitting = (each for each in mine if since_ms <= each.ts_ms <= ts_ms)
+    return max(fitting, key=lambda each: each.ts_ms, default=None)

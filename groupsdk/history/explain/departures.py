@@ -3,13 +3,13 @@
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from math import floor, log
+from math import floor, inf, log
 from typing import Final, NamedTuple
 
-from groupsdk.history.explain.assignments import CLASSIC, named
+from groupsdk.history.explain.assignments import named
 from groupsdk.history.explain.changes import Cause
 from groupsdk.history.explain.commit_spans import Spans
-from groupsdk.history.explain.timeline.member import CONSUMER
+from groupsdk.history.explain.timeline.member import CLASSIC, CONSUMER
 from groupsdk.history.explain.timeline.rows import DepartureRow
 
 
@@ -311,14 +311,11 @@ def with_logged_departure(
     """Return the departure with the reason of the coordinator's log: that of its latest line about the member, if any."""
     if silence.ts_ms is None:
         return departure
-    latest: LoggedDeparture | None = None
-    for each in logged:
-        if each.member_id != departure.member_id or each.ts_ms > silence.ts_ms + LATE_MS:
-            continue
-        if silence.before_ms is not None and each.ts_ms < silence.before_ms - SKEW_MS:
-            continue
-        if latest is None or each.ts_ms > latest.ts_ms:
-            latest = each
+    since_ms = -inf if silence.before_ms is None else silence.before_ms - SKEW_MS
+    until_ms = silence.ts_ms + LATE_MS
+    mine = (each for each in logged if each.member_id == departure.member_id)
+    fitting = (each for each in mine if since_ms <= each.ts_ms <= until_ms)
+    latest = max(fitting, key=lambda each: each.ts_ms, default=None)
     if latest is None:
         return departure
     is_explained = latest.reason == Cause.LEAVE or silence.may_stay_silent

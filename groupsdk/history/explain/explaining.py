@@ -12,12 +12,10 @@ from groupsdk.history.explain.advice import (
     Advice,
     AssignorTotals,
     Habits,
-    TimelineGeneration,
-    TimelineMembership,
     advice_row,
     advise,
 )
-from groupsdk.history.explain.assignments import CLASSIC, GroupAssignments, MoveRow
+from groupsdk.history.explain.assignments import GroupAssignments, MoveRow
 from groupsdk.history.explain.assignor_replay import ACTUAL, Candidate, ReplaySums
 from groupsdk.history.explain.causes import (
     LoggedReason,
@@ -46,10 +44,10 @@ from groupsdk.history.explain.departures import (
     silence_size,
     with_logged_departure,
 )
-from groupsdk.history.explain.storms import Membership, Rebalance, Storm, storm_row, storms
+from groupsdk.history.explain.storms import Storm, storm_row, storms
 from groupsdk.history.explain.timeline.classic import is_cooperative
 from groupsdk.history.explain.timeline.group_timeline import KNOWN_TYPES, GroupTimeline
-from groupsdk.history.explain.timeline.member import CONSUMER
+from groupsdk.history.explain.timeline.member import CLASSIC, CONSUMER
 from groupsdk.history.explain.timeline.rows import (
     DepartureRow,
     GenerationRow,
@@ -58,6 +56,8 @@ from groupsdk.history.explain.timeline.rows import (
     MembershipRow,
     RejectRow,
     Row,
+    TimelineGeneration,
+    TimelineMembership,
 )
 from groupsdk.history.times import micros, valid_ms
 
@@ -268,23 +268,8 @@ class ExplainedGroup:
         if len(self._timeline) < options.storm_generations:
             return iter(())
         return storms(
-            [
-                Rebalance(
-                    *(each.seq, each.ts_ms, each.cause, each.moved, each.gap_ms, each.stalled_ms)
-                )
-                for each in self._timeline
-            ],
-            [
-                Membership(
-                    each.client_id,
-                    each.client_host,
-                    each.first_seq,
-                    each.last_seq,
-                    each.end_ms - each.start_ms if min(each.start_ms, each.end_ms) >= 0 else -1,
-                    each.end_reason,
-                )
-                for each in self._memberships
-            ],
+            self._timeline,
+            self._memberships,
             generations=options.storm_generations,
             window_ms=options.storm_window_ms,
         )

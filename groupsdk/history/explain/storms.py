@@ -11,6 +11,7 @@ from math import ceil
 from typing import Any, Final, NamedTuple
 
 from groupsdk.history.explain.changes import Cause
+from groupsdk.history.explain.timeline.rows import TimelineGeneration, TimelineMembership
 from groupsdk.history.times import micros
 
 
@@ -34,32 +35,6 @@ _RUN: Final = re.compile(r"\*(?:[-._:@/ ]+\*)+")
 _ANY: Final = "*"
 
 
-class Rebalance(NamedTuple):
-    """One generation; `commit_gap_ms` is the median gap between commits around it, over all partitions, `stalled_ms` for how long
-    partitions stood still around it, in partition-milliseconds.
-    """
-
-    seq: int
-    ts_ms: int
-    cause: str
-    moved: int
-    commit_gap_ms: int
-    stalled_ms: int = 0
-
-
-class Membership(NamedTuple):
-    """One membership of a member: from its first generation to its last."""
-
-    client_id: str
-    client_host: str
-    first_seq: int
-    last_seq: int
-    stay_ms: int
-    """-1: it has not ended, or its length is not known."""
-    end_reason: str
-    """"" if it has not ended."""
-
-
 class Storm(NamedTuple):
     """Many rebalances within a short time, from the first to the last; `causes` counts them by cause."""
 
@@ -81,8 +56,8 @@ class Storm(NamedTuple):
 
 
 def storms(
-    rebalances: Sequence[Rebalance],
-    memberships: Sequence[Membership],
+    rebalances: Sequence[TimelineGeneration],
+    memberships: Sequence[TimelineMembership],
     *,
     generations: int,
     window_ms: int,
@@ -116,7 +91,7 @@ def storms(
             yield _storm(run, of_all, of_short)
 
 
-def _changes(membership: Membership) -> tuple[int, ...]:
+def _changes(membership: TimelineMembership) -> tuple[int, ...]:
     """Return the generations that a member caused by joining and leaving."""
     if membership.stay_ms < 0 and not membership.end_reason:
         return (membership.first_seq,)
@@ -124,8 +99,8 @@ def _changes(membership: Membership) -> tuple[int, ...]:
 
 
 def _dense(
-    counted: Sequence[Rebalance], many: int, window_ms: int
-) -> Iterator[Sequence[Rebalance]]:
+    counted: Sequence[TimelineGeneration], many: int, window_ms: int
+) -> Iterator[Sequence[TimelineGeneration]]:
     """Yield the runs of dense rebalances, split where they pause."""
     last = -1
     start = 0
@@ -141,7 +116,9 @@ def _dense(
         yield from _cut(counted[start : last + 1], many, window_ms)
 
 
-def _cut(run: Sequence[Rebalance], many: int, window_ms: int) -> Iterator[Sequence[Rebalance]]:
+def _cut(
+    run: Sequence[TimelineGeneration], many: int, window_ms: int
+) -> Iterator[Sequence[TimelineGeneration]]:
     pauses = [after.ts_ms - before.ts_ms for before, after in pairwise(run)]
     usual = sorted(pauses)[ceil(_USUAL * len(pauses)) - 1] if pauses else 0
     quiet_ms = max(window_ms / many, _QUIET * usual)
@@ -156,12 +133,12 @@ def _cut(run: Sequence[Rebalance], many: int, window_ms: int) -> Iterator[Sequen
 class _Changes:
     """Index of the memberships that begin or end in a run of generations."""
 
-    def __init__(self, memberships: Sequence[Membership]) -> None:
+    def __init__(self, memberships: Sequence[TimelineMembership]) -> None:
         self._memberships = memberships
         self._seqs: array[int] | None = None
         self._order: list[int] = []
 
-    def within(self, seqs: Set[int]) -> Iterator[Membership]:
+    def within(self, seqs: Set[int]) -> Iterator[TimelineMembership]:
         """Yield the membership of each join or leave caused by the client; a membership may be yielded twice."""
         if self._seqs is None:
             changes = [
@@ -181,7 +158,7 @@ class _Changes:
                 yield self._memberships[place]
 
 
-def _storm(run: Sequence[Rebalance], memberships: _Changes, short: _Changes) -> Storm:
+def _storm(run: Sequence[TimelineGeneration], memberships: _Changes, short: _Changes) -> Storm:
     within = {each.seq for each in run}
     name, changes, clients, host = (
         _culprit(short.within(within)) or _culprit(memberships.within(within)) or _NOBODY
@@ -198,7 +175,7 @@ def _storm(run: Sequence[Rebalance], memberships: _Changes, short: _Changes) -> 
         changes,
         clients,
         host,
-        sum(each.commit_gap_ms for each in run),
+        sum(each.gap_ms for each in run),
         sum(each.stalled_ms for each in run),
     )
 
@@ -207,8 +184,8 @@ _Culprit = tuple[str | None, int | None, int | None, str | None]
 _NOBODY: Final[_Culprit] = (None, None, None, None)
 
 
-def _culprit(changing: Iterable[Membership]) -> _Culprit | None:
-    found: defaultdict[tuple[str, str], list[Membership]] = defaultdict(list)
+def _culprit(changing: Iterable[TimelineMembership]) -> _Culprit | None:
+    found: defaultdict[tuple[str, str], list[TimelineMembership]] = defaultdict(list)
     for each in changing:
         pattern = pattern_of(each.client_id)
         # ids that have nothing in common are distinguished by host
@@ -228,9 +205,9 @@ def _culprit(changing: Iterable[Membership]) -> _Culprit | None:
     return pattern, len(changes), len(ids), host
 
 
-def _numbered(changes: list[Membership]) -> tuple[str, list[Membership]]:
+def _numbered(changes: list[TimelineMembership]) -> tuple[str, list[TimelineMembership]]:
     """Distinguish numbered clients ("m1", "m2") from those whose ids have nothing in common: one such id might be random."""
-    alike: defaultdict[str, list[Membership]] = defaultdict(list)
+    alike: defaultdict[str, list[TimelineMembership]] = defaultdict(list)
     for each in changes:
         match = _SHORT_NAME.fullmatch(each.client_id)
         if match is not None:

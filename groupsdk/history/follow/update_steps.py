@@ -113,14 +113,9 @@ class Update:
         hints, covered = self._folded[TOPIC_HINTS], self._folded[COVERAGE]
         named = whole_log.topic_names(hints, self._names(), self._committed)
         epochs = whole_log.took_over(covered)
-        context = Context(
-            names=named,
-            took_over=epochs,
-            assignors=tuple(self._options.assignors),
-            session_timeout_ms=self._options.session_timeout_ms,
+        context = replace(
+            self._options.context(named, epochs),
             learned_session_timeout_ms=self._state.learned_session_timeout_ms,
-            storm_generations=self._options.storm_generations,
-            storm_window_ms=self._options.storm_window_ms,
         )
         self._step("groups")
         context = self._update_groups(context, hints, has_modern=bool(sum_of(covered, "modern")))

@@ -1,56 +1,24 @@
-"""Convert records to rows of the tables: Arrow record batches of the schemas below."""
+"""Convert records to rows of the tables, as Arrow record batches."""
 
 from dataclasses import dataclass
 from typing import Any, Final
+from uuid import UUID
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from groupsdk.history.explain.timeline.modern_protocols import topic_id_text
 from groupsdk.history.read.batches import Records
 from groupsdk.history.read.columns import Longs, big_endian, days, slices, timestamps
 from groupsdk.history.read.commits import Commits
-from groupsdk.history.tables.schemas import TIMESTAMP
+from groupsdk.history.tables.schemas import TABLES
 from groupsdk.wire.records.batch import CONTROL, TRANSACTIONAL
 
 
-_PLACE: Final = [
-    ("src_partition", pa.int32()),
-    ("src_offset", pa.int64()),
-    ("ts", TIMESTAMP),
-    ("leader_epoch", pa.int32()),
-    ("producer_id", pa.int64()),
-    ("producer_epoch", pa.int16()),
-    ("transactional", pa.bool_()),
-    ("control", pa.bool_()),
-]
-
-RAW: Final = pa.schema(
-    [*_PLACE, ("key", pa.binary()), ("value", pa.binary()), ("day", pa.date32())]
-)
+RAW: Final = TABLES["raw_records"].arrow_schema
 """Any record, undecoded."""
-
-COMMITS: Final = pa.schema(
-    [
-        ("group_id", pa.string()),
-        ("topic", pa.string()),
-        ("partition", pa.int32()),
-        ("committed_offset", pa.int64()),
-        ("offset_leader_epoch", pa.int32()),
-        ("metadata", pa.string()),
-        ("commit_ts", TIMESTAMP),
-        ("expire_ts", TIMESTAMP),
-        ("topic_id", pa.binary()),
-        ("value_version", pa.int16()),
-        ("src_partition", pa.int32()),
-        ("src_offset", pa.int64()),
-        ("ts", TIMESTAMP),
-        ("leader_epoch", pa.int32()),
-        ("producer_id", pa.int64()),
-        ("transactional", pa.bool_()),
-        ("day", pa.date32()),
-    ]
-)
-"""A committed offset; null if it was removed."""
+_COMMITS: Final = TABLES["offset_commits"].arrow_schema
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,8 +122,8 @@ def raw_rows(records: Records, partition: int) -> Any:
     return pa.RecordBatch.from_arrays(columns, schema=RAW)
 
 
-def commit_rows(records: Records, commits: Commits, partition: int) -> Any:
-    """Convert the committed offsets in records of a partition to an Arrow record batch of the schema `COMMITS`."""
+def commit_rows(records: Records, commits: Commits, partition: int, states: Any) -> Any:
+    """Convert the committed offsets in records of a partition to rows of the table `offset_commits`; `states` has their states."""
     rows, gone = commits.rows, commits.is_tombstone
 
     def number(values: Longs, kind: str, missing: Any) -> Any:
@@ -170,14 +138,22 @@ def commit_rows(records: Records, commits: Commits, partition: int) -> Any:
         commits.metadata,
         timestamps(commits.commit_timestamp),
         timestamps(commits.expire_timestamp),
-        commits.topic_id,
+        _id_texts(commits.topic_id),
+        states,
         number(commits.version, "i2", gone),
-        number(np.full(len(rows), partition), "i4", None),
-        number(records.offsets[rows], "i8", None),
         timestamps(records.timestamps[rows]),
         number(records.leader_epochs[rows], "i4", None),
-        number(records.producer_ids[rows], "i8", None),
-        pa.array(records.is_transactional[rows]),
+        number(np.full(len(rows), partition), "i4", None),
+        number(records.offsets[rows], "i8", None),
         days(records.timestamps[rows]),
     ]
-    return pa.RecordBatch.from_arrays(columns, schema=COMMITS)
+    return pa.RecordBatch.from_arrays(columns, schema=_COMMITS)
+
+
+def _id_texts(ids: Any) -> Any:
+    """Format topic ids as Kafka's tools do, each distinct id once."""
+    if ids.null_count == len(ids):
+        return pa.nulls(len(ids), pa.string())
+    found = pc.dictionary_encode(ids)
+    texts = [topic_id_text(UUID(bytes=each)) for each in found.dictionary.to_pylist()]
+    return pa.array(texts, type=pa.string()).take(found.indices)

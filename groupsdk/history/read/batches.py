@@ -141,6 +141,9 @@ class _Fields:
     value_starts: columns.Longs
     value_sizes: columns.Longs
 
+    def take(self, chosen: columns.Flags) -> "_Fields":
+        return _Fields(*(getattr(self, name)[chosen] for name in self.__slots__))
+
 
 @dataclass(slots=True)
 class _Group:
@@ -434,15 +437,7 @@ def _look_again(
         size += len(part)
     fields.key_starts += shifts[owners]
     fields.value_starts += shifts[owners]
-    kept = _Fields(
-        fields.timestamps[keep],
-        fields.offsets[keep],
-        fields.key_starts[keep],
-        fields.key_sizes[keep],
-        fields.value_starts[keep],
-        fields.value_sizes[keep],
-    )
-    return b"".join(parts), owners[keep], kept
+    return b"".join(parts), owners[keep], fields.take(keep)
 
 
 def _place(buffer: bytes, batch: _Batch, slots: slice, fields: _Fields) -> bytes:

@@ -11,26 +11,17 @@ from groupsdk.history.read.arrow_rows import group_ids
 from groupsdk.history.read.batches import Records
 from groupsdk.history.read.columns import Flags, Longs, timestamps
 from groupsdk.history.read.commits import Commits
-from groupsdk.history.tables.schemas import TIMESTAMP
+from groupsdk.history.tables.stages import RECORD_ROWS
 from groupsdk.history.times import LAST_MS
 
 
 _NEVER: Final = LAST_MS + 1
 
-SPANS: Final = pa.schema(
-    [
-        ("group_id", pa.string()),
-        ("topic", pa.string()),
-        ("partition", pa.int32()),
-        ("first_commit_ts", TIMESTAMP),
-        ("last_commit_ts", TIMESTAMP),
-        ("last_offset", pa.int64()),
-        ("commits", pa.int64()),
-        ("src_partition", pa.int32()),
-        ("src_offset", pa.int64()),
-        ("leader_epoch", pa.int32()),
-    ]
+_COLUMNS: Final = (
+    *("group_id", "topic", "partition", "first_commit_ts", "last_commit_ts", "last_offset"),
+    *("commits", "src_partition", "src_offset", "leader_epoch"),
 )
+SPANS: Final = pa.schema([RECORD_ROWS.field(each) for each in _COLUMNS])
 """A group's commits of a partition between two of its own records, or a part of them.
 
 `src_offset` is that of the last of the commits: no record of the group stands between them, and all were written under

@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from groupsdk.history.explain.arrow_batches import tally_rows
 from groupsdk.history.explain.explaining import UNDECODABLE
 from groupsdk.history.explain.timeline.modern_protocols import (
     HINT_TYPES,
@@ -55,7 +56,6 @@ BAD_BATCHES: Final = "bad_batches"
 
 _NO_TIME: Final = LAST_MS + 1
 
-_COMMIT_TABLE: Final = TABLES["offset_commits"].arrow_schema
 _REJECT_TABLE: Final = TABLES["rejects"].arrow_schema
 TableBatches = Iterator[tuple[str, Any]]
 """Batches, each with the name of its table or stage."""
@@ -124,7 +124,9 @@ class Reader:
         commits = read_commits(records)
         plain = ~records.is_transactional[commits.rows]
         if plain.any():
-            yield "offset_commits", _commit_table(records, commits, partition, plain)
+            states = pa.repeat(pa.scalar(COMMITTED), len(commits))
+            rows = commit_rows(records, commits, partition, states)
+            yield "offset_commits", rows if plain.all() else rows.filter(pa.array(plain))
             holes = has_holes or self._has_holes
             parts = commit_parts(records, commits, plain, partition, has_holes=holes)
             yield RECORDS, record_rows(parts)
@@ -330,8 +332,8 @@ def _resolved(
     records = from_arrow(batch).take(keep)
     commits = read_commits(records)
     mine = np.array([state for state in states if state])[commits.rows]
-    every = np.ones(len(commits), dtype=np.bool_)
-    yield "offset_commits", _commit_table(records, commits, partition, every, mine)
+    every = pa.array(mine.tolist(), type=pa.string())
+    yield "offset_commits", commit_rows(records, commits, partition, every)
     # not summed: group records between two of them are not known here
     chosen = np.flatnonzero(~commits.is_tombstone)
     rows = commits.rows[chosen]
@@ -358,32 +360,6 @@ def _resolved(
             yield TOPIC_HINTS, _hint_rows(new)
 
 
-def _commit_table(
-    records: Records, commits: Commits, partition: int, chosen: Flags, states: Any = None
-) -> Any:
-    batch = commit_rows(records, commits, partition)
-    if not chosen.all():
-        batch = batch.filter(pa.array(chosen))
-    columns = {name: batch.column(name) for name in batch.schema.names}
-    columns["topic_id"] = _id_texts(columns["topic_id"])
-    if states is None:
-        columns["state"] = pa.repeat(pa.scalar(COMMITTED), batch.num_rows)
-    else:
-        columns["state"] = pa.array(states.tolist(), type=pa.string())
-    return pa.RecordBatch.from_arrays(
-        [columns[name] for name in _COMMIT_TABLE.names], schema=_COMMIT_TABLE
-    )
-
-
-def _id_texts(ids: Any) -> Any:
-    """Format topic ids as Kafka's tools do, each distinct id once."""
-    if ids.null_count == len(ids):
-        return pa.nulls(len(ids), pa.string())
-    found = pc.dictionary_encode(ids)
-    texts = [topic_id_text(UUID(bytes=each)) for each in found.dictionary.to_pylist()]
-    return pa.array(texts, type=pa.string()).take(found.indices)
-
-
 def _paired(topics: Any, ids: Any) -> list[tuple[str | None, TopicHint]]:
     both = pa.table({"topic": topics, "topic_id": ids}).filter(pc.is_valid(ids))
     pairs = both.group_by(["topic", "topic_id"]).aggregate([])
@@ -407,19 +383,7 @@ def record_rows(batch: Any) -> Any:
 
 def _group_rows(records: Records, rows: Longs, partition: int) -> Any:
     raw = raw_rows(records.take(rows), partition)
-    own = {"group_id": group_ids(records, rows)}
-    names = set(raw.schema.names)
-    return pa.RecordBatch.from_arrays(
-        [
-            own[each.name]
-            if each.name in own
-            else raw.column(each.name)
-            if each.name in names
-            else pa.nulls(len(rows), each.type)
-            for each in RECORD_ROWS
-        ],
-        schema=RECORD_ROWS,
-    )
+    return record_rows(raw.append_column("group_id", group_ids(records, rows)))
 
 
 def _without_day(raw: Any) -> Any:
@@ -478,10 +442,3 @@ def _coverage(covered: dict[tuple[int, int], _Covered]) -> Any:
         for (partition, epoch), each in covered.items()
     ]
     return pa.RecordBatch.from_pylist(rows, schema=STAGED[COVERAGE])
-
-
-def tally_rows(tally: dict[tuple[int, str], int]) -> Any:
-    return pa.RecordBatch.from_pylist(
-        [{"src_partition": p, "what": what, "n": n} for (p, what), n in tally.items()],
-        schema=STAGED[TALLY],
-    )

@@ -10,7 +10,8 @@ from statistics import median
 
 from groupsdk.history.explain.advice import LONGER_SESSION, SESSIONS_MS
 from groupsdk.history.explain.changes import Cause
-from groupsdk.history.explain.storms import Membership, Rebalance, Storm, pattern_of, storms
+from groupsdk.history.explain.storms import Storm, pattern_of, storms
+from groupsdk.history.explain.timeline.rows import TimelineGeneration, TimelineMembership
 from groupsdk.verdict.observation import Observation, Past, PastMembership, Thresholds
 from groupsdk.verdict.rules.rule import Evidence, Rule, length, names, plural
 from groupsdk.verdict.values import Severity
@@ -40,14 +41,12 @@ def _ended(seen: Observation, limits: Thresholds) -> list[PastMembership]:
 def _storms(past: Past) -> Iterator[Storm]:
     """Find storms as the history does."""
     return storms(
-        [Rebalance(e.seq, e.at_ms, e.cause, e.moved, e.gap_ms) for e in past.generations],
+        [TimelineGeneration(e.seq, e.at_ms, e.cause, e.moved, e.gap_ms) for e in past.generations],
         [
-            Membership(
-                e.client_id,
-                e.client_host,
-                e.first_seq,
-                e.last_seq,
-                -1 if e.stay_ms is None else e.stay_ms,
+            TimelineMembership(
+                *(e.client_id, e.client_host, e.first_seq, e.last_seq),
+                -1 if e.start_ms is None else e.start_ms,
+                -1 if e.end_ms is None else e.end_ms,
                 "" if e.end_ms is None else e.reason or str(Cause.UNKNOWN),
             )
             for e in past.memberships

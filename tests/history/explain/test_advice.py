@@ -8,12 +8,11 @@ from groupsdk.history.explain.advice import (
     Advice,
     AssignorTotals,
     Habits,
-    TimelineGeneration,
-    TimelineMembership,
     advise,
     returns_of,
 )
 from groupsdk.history.explain.changes import Cause
+from groupsdk.history.explain.timeline.rows import TimelineGeneration, TimelineMembership
 
 
 def step(
@@ -27,8 +26,8 @@ def step(
 ) -> TimelineGeneration:
     """Make a generation in which two of twelve partitions move, and nobody commits for 100 ms."""
     return TimelineGeneration(
-        *(seq, int(1000 * second), str(cause), 2, 100, members, other, 12),
-        stalled_ms=int(1000 * stalled),
+        *(seq, int(1000 * second), str(cause), 2, 100, int(1000 * stalled)),
+        *(members, 12, other),
     )
 
 

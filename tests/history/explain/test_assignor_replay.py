@@ -21,8 +21,8 @@ from groupsdk.history.explain.assignor_replay import (
     _is_plain,
     _plain_copy,
     new_assignor,
-    replay,
 )
+from tests.history.explain.timelines import replay
 from tests.support.cases import each_case
 
 

@@ -41,7 +41,6 @@ def restart(
         gone=1,
         changed=0,
         causes=(cause,),
-        is_first=False,
         missing_before=0,
         coordinator_changed=changed,
         balance_stddev=0.0,

@@ -2,31 +2,47 @@
 
 import pytest
 
-from groupsdk.history.explain.storms import Membership, Rebalance, Storm, pattern_of, storms
+from groupsdk.history.explain.storms import Storm, pattern_of, storms
+from groupsdk.history.explain.timeline.rows import TimelineGeneration, TimelineMembership
 
 
 WINDOW_MS = 300_000
 
 
-def rebalances(*seconds: float, cause: str = "join") -> list[Rebalance]:
+def stay(
+    client: str, host: str, first: int, last: int, lasted_ms: int, reason: str
+) -> TimelineMembership:
+    """Make a membership of a client over some generations; -1: it has not ended."""
+    end_ms = -1 if lasted_ms < 0 else lasted_ms
+    return TimelineMembership(client, host, first, last, 0, end_ms, reason)
+
+
+def rebalances(*seconds: float, cause: str = "join") -> list[TimelineGeneration]:
     """Make generations at these seconds."""
-    return [Rebalance(seq, int(second * 1000), cause, 2, 10) for seq, second in enumerate(seconds)]
+    return [
+        TimelineGeneration(seq, int(second * 1000), cause, 2, 10)
+        for seq, second in enumerate(seconds)
+    ]
 
 
-def found(made: list[Rebalance], *stays: Membership, many: int = 5) -> list[Storm]:
+def found(made: list[TimelineGeneration], *stays: TimelineMembership, many: int = 5) -> list[Storm]:
     """Find the storms."""
     return list(storms(made, stays, generations=many, window_ms=WINDOW_MS))
 
 
-def places(made: list[Rebalance], *stays: Membership) -> list[tuple[int, int, int]]:
+def places(
+    made: list[TimelineGeneration], *stays: TimelineMembership
+) -> list[tuple[int, int, int]]:
     """Say where the storms are, and how many rebalances they have."""
     return [(each.first_seq, each.last_seq, each.generations) for each in found(made, *stays)]
 
 
-def flaps(made: list[Rebalance], *clients: str, host: str = "/h") -> list[Membership]:
+def flaps(
+    made: list[TimelineGeneration], *clients: str, host: str = "/h"
+) -> list[TimelineMembership]:
     """Let a client come with every second generation, and go with the next."""
     return [
-        Membership(
+        stay(
             clients[place % len(clients)],
             host,
             came.seq,
@@ -40,14 +56,12 @@ def flaps(made: list[Rebalance], *clients: str, host: str = "/h") -> list[Member
 
 def test_a_group_that_starts_and_stops_is_no_storm() -> None:
     made = rebalances(0, 3, 6, 70, 73, 76)
-    stays = [Membership(f"worker-{n}", "/h", n, n + 2, 70_000, "leave") for n in range(3)]
+    stays = [stay(f"worker-{n}", "/h", n, n + 2, 70_000, "leave") for n in range(3)]
     assert found(made, *stays) == []
     # nor is one that is always like that: nothing in its life stands out
     steady = rebalances(*range(0, 100_000, 50))
     assert (
-        found(
-            steady, *(Membership(f"w-{n}", "/h", n, n + 40, 2_000_000, "leave") for n in range(90))
-        )
+        found(steady, *(stay(f"w-{n}", "/h", n, n + 40, 2_000_000, "leave") for n in range(90)))
         == []
     )
 
@@ -63,9 +77,7 @@ def test_many_rebalances_of_a_group_that_is_calm_otherwise_are_a_storm() -> None
 
 def test_a_member_that_comes_and_goes_makes_one_however_short_the_log_is() -> None:
     made = rebalances(0, 5, 8, 15, 18, 25, 28, 35, 38, 600)
-    assert places(made, Membership("steady", "/h", 0, 9, -1, ""), *flaps(made, "flappy")) == [
-        (0, 8, 9)
-    ]
+    assert places(made, stay("steady", "/h", 0, 9, -1, ""), *flaps(made, "flappy")) == [(0, 8, 9)]
     # so does one that asks for a rebalance again and again
     assert places(rebalances(*range(0, 60, 5), cause="rejoin")) == [(0, 11, 12)]
 
@@ -113,8 +125,8 @@ def test_quiet_time_separates_two_storms() -> None:
 def test_the_client_behind_it_is_named() -> None:
     made = rebalances(*range(0, 200, 10))
     steady = [
-        Membership("steady-a", "/h", 0, 19, -1, ""),
-        Membership("steady-b", "/h", 0, 19, -1, ""),
+        stay("steady-a", "/h", 0, 19, -1, ""),
+        stay("steady-b", "/h", 0, 19, -1, ""),
     ]
     (storm,) = found(made, *steady, *flaps(made, "worker-7"))
     assert (storm.culprit_client, storm.culprit_changes, storm.culprit_clients) == (
@@ -127,7 +139,7 @@ def test_the_client_behind_it_is_named() -> None:
 def test_clients_that_have_a_new_id_each_time_are_one() -> None:
     made = rebalances(*range(0, 200, 10))
     pods = [f"orders-6d5f9c{n}b7-x{n}kzp" for n in range(9)]
-    steady = [Membership(f"orders-{name}", "/h", 0, 19, -1, "") for name in ("one", "two")]
+    steady = [stay(f"orders-{name}", "/h", 0, 19, -1, "") for name in ("one", "two")]
     (storm,) = found(made, *steady, *flaps(made, *pods))
     assert (storm.culprit_client, storm.culprit_changes, storm.culprit_clients) == (
         *("orders-*", 18),
@@ -142,7 +154,7 @@ def test_clients_that_have_a_new_id_each_time_are_one() -> None:
 def test_clients_that_are_numbered_are_called_so() -> None:
     made = rebalances(*range(0, 200, 10))
     numbered = [f"m{n % 3 + 1}" for n in range(9)]
-    (storm,) = found(made, *flaps(made, *numbered), Membership("x", "/h", 0, 3, 1_000, "leave"))
+    (storm,) = found(made, *flaps(made, *numbered), stay("x", "/h", 0, 3, 1_000, "leave"))
     assert (storm.culprit_client, storm.culprit_changes, storm.culprit_clients) == ("m*", 18, 3)
     # a few among others are not behind it
     mixed = [f"{n}f1c-{n * 7}" for n in range(5)] + ["m1", "m2", "w1", "w2"]
@@ -152,9 +164,7 @@ def test_clients_that_are_numbered_are_called_so() -> None:
 
 def test_coordinator_outage_has_no_culprit() -> None:
     made = rebalances(*range(0, 200, 10))
-    lost = [
-        Membership("steady", "/h", n, n, 10_000, "coordinator_restart") for n in range(0, 18, 3)
-    ]
+    lost = [stay("steady", "/h", n, n, 10_000, "coordinator_restart") for n in range(0, 18, 3)]
     (storm,) = found(made, *lost, *flaps(made, "flappy"))
     assert storm.culprit_client == "flappy"
 

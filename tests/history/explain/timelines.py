@@ -1,8 +1,15 @@
 """Take records that are written by hand through `follow_groups`, and look at what comes out."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from examples.history_log import Pair
+from groupsdk.assignment import AssignorLike
+from groupsdk.history.explain.assignor_replay import (
+    Candidate,
+    GroupReplay,
+    PastGeneration,
+    ReplayRow,
+)
 from groupsdk.history.explain.timeline.group_timeline import GroupTimeline
 from groupsdk.history.explain.timeline.rows import (
     DepartureRow,
@@ -49,6 +56,18 @@ def follow_groups(records: Iterable[GroupRecord]) -> Iterator[Row]:
         yield from group.take(record)
     if group is not None:
         yield from group.close()
+
+
+def replay(
+    generations: Iterable[PastGeneration], assignors: Sequence[AssignorLike]
+) -> Iterator[ReplayRow]:
+    """Replay assignors over the generations of groups, one group after the other."""
+    candidates = [Candidate(assignor) for assignor in assignors]
+    group: GroupReplay | None = None
+    for generation in generations:
+        if group is None or group.group_id != generation.group_id:
+            group = GroupReplay(generation.group_id, candidates)
+        yield from group.take(generation)
 
 
 def walked(*pairs: Pair, epochs: Iterable[int] = ()) -> list[Row]:

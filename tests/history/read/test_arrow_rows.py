@@ -5,15 +5,10 @@ import datetime
 import pyarrow as pa
 import pytest
 
-from groupsdk.history.read.arrow_rows import (
-    COMMITS,
-    RAW,
-    commit_rows,
-    from_arrow,
-    raw_rows,
-)
+from groupsdk.history.read.arrow_rows import RAW, commit_rows, from_arrow, raw_rows
 from groupsdk.history.read.batches import read_batches
 from groupsdk.history.read.commits import read_commits
+from groupsdk.history.tables.schemas import TABLES
 from groupsdk.wire.coordinator_records.offset_commit import OffsetCommitKey, OffsetCommitValue
 from groupsdk.wire.coordinator_records.offsets_log import write
 from groupsdk.wire.records.record import Record, build_batch
@@ -43,13 +38,13 @@ def test_a_commit_keeps_its_times_and_a_removed_one_has_none() -> None:
         transactional=True,
     )
     (records,) = read_batches(batch)
-    rows = commit_rows(records, read_commits(records), 6)
-    assert rows.schema == COMMITS
+    rows = commit_rows(records, read_commits(records), 6, pa.array(["committed", "aborted"]))
+    assert rows.schema == TABLES["offset_commits"].arrow_schema
     first, second = rows.to_pylist()
     assert (first["group_id"], first["topic"], first["partition"]) == ("g", "t", 2)
     assert (first["committed_offset"], first["offset_leader_epoch"]) == (5, 3)
     assert (first["src_partition"], first["src_offset"], first["leader_epoch"]) == (6, 8, 4)
-    assert (first["producer_id"], first["transactional"]) == (77, True)
+    assert (first["state"], second["state"]) == ("committed", "aborted")
     assert first["commit_ts"] == datetime.datetime(1970, 1, 1, 0, 0, 1, tzinfo=datetime.UTC)
     assert first["ts"].microsecond == 500_000
     assert first["expire_ts"] is None

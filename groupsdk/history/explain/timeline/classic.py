@@ -14,6 +14,7 @@ from groupsdk.history.explain.changes import (
     withheld,
 )
 from groupsdk.history.explain.timeline.member import (
+    CLASSIC,
     CONSUMER,
     STREAMS_ASSIGNOR,
     Member,
@@ -23,13 +24,7 @@ from groupsdk.history.explain.timeline.member import (
     read_subscription,
 )
 from groupsdk.history.explain.timeline.memberships import Handover, Incarnations, LastSeen
-from groupsdk.history.explain.timeline.rows import (
-    GenerationRow,
-    GroupRecord,
-    MemberRow,
-    RejectRow,
-    Row,
-)
+from groupsdk.history.explain.timeline.rows import GenerationRow, GroupRecord, RejectRow, Row
 from groupsdk.history.explain.timeline.worker_protocols import (
     CONNECT,
     COOPERATIVE_CONNECT,
@@ -42,7 +37,6 @@ from groupsdk.limits import MAX_INT64
 from groupsdk.wire.coordinator_records.group_metadata import GroupMetadataValue, MemberMetadata
 
 
-CLASSIC: Final = "classic"
 FINAL: Final = "final"
 GROUP_METADATA: Final = 2
 
@@ -138,7 +132,7 @@ class ClassicGroup:
             causes = (Cause.JOIN,)
         self._changes = changes
         self._settled = False
-        self._pending = self._row(record, value, changes, causes, is_first, missing)
+        self._pending = self._row(record, value, changes, causes, missing)
         self._known = True
         self._last_generation = value.generation
 
@@ -153,7 +147,7 @@ class ClassicGroup:
         assert pending is not None
         yield from self._settle()
         within = compare(self._members, members)
-        yield from self._incarnations.memberships.update(members, within, _at(pending, record))
+        yield from self._incarnations.memberships.update(members, within, pending.at(record))
         self._members = members
         causes, changes = self._compare(value)
         # the whole comparison sees a join and a departure, so only the first record can show a rejoin
@@ -187,7 +181,7 @@ class ClassicGroup:
             for each in leaving
         }
         self._members = {**leaving, **members}
-        row = _at(self._row_before, record)
+        row = self._row_before.at(record)
         yield from self._incarnations.memberships.update(self._members, changes, row)
 
     def _compare(self, value: GroupMetadataValue) -> tuple[tuple[Cause, ...], Changes]:
@@ -237,7 +231,6 @@ class ClassicGroup:
         value: GroupMetadataValue,
         changes: Changes,
         causes: tuple[Cause, ...],
-        is_first: bool,
         missing: int,
     ) -> GenerationRow:
         loads = [member.n_partitions for member in self._members.values()]
@@ -258,7 +251,6 @@ class ClassicGroup:
             gone=len(changes.gone),
             changed=len(changes.resubscribed),
             causes=causes,
-            is_first=is_first,
             missing_before=missing,
             coordinator_changed=self._incarnations.moved(record),
             balance_stddev=deviation(loads),
@@ -286,13 +278,7 @@ class ClassicGroup:
             return ()
         rows = [row, *self._settle()]
         self._pending, self._row_before = None, row
-        rows += (
-            MemberRow(
-                *(row.group_id, row.protocol, row.seq, row.generation, row.ts_ms),
-                *(FINAL, member, row.partition, row.offset),
-            )
-            for member in self._members.values()
-        )
+        rows += (row.of_member(FINAL, member) for member in self._members.values())
         return rows
 
 
@@ -312,11 +298,6 @@ def _config_offset(members: Mapping[str, Member]) -> int:
         if isinstance(each, Payload) and each.config_offset is not None
     ]
     return max(offsets, default=MAX_INT64)
-
-
-def _at(row: GenerationRow, record: GroupRecord) -> GenerationRow:
-    """Return the generation's row at a later record, for memberships that begin or end within it."""
-    return row._replace(ts_ms=record.ts_ms, partition=record.partition, offset=record.offset)
 
 
 def member_of(metadata: MemberMetadata, value: GroupMetadataValue) -> Member:

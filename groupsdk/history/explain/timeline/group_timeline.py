@@ -4,18 +4,17 @@ from collections.abc import Generator, Iterable, Iterator
 from typing import Any, Final, Protocol
 
 from groupsdk.errors import DecodeError
-from groupsdk.history.explain.timeline.classic import CLASSIC, GROUP_METADATA, ClassicGroup
+from groupsdk.history.explain.timeline.classic import GROUP_METADATA, ClassicGroup
+from groupsdk.history.explain.timeline.member import CLASSIC
 from groupsdk.history.explain.timeline.memberships import Handover, Incarnations
 from groupsdk.history.explain.timeline.modern import ModernGroup
 from groupsdk.history.explain.timeline.modern_protocols import (
     DETAIL_TYPES,
     MODERN_PROTOCOLS,
-    NAMING_TYPES,
     PROTOCOL_BY_RECORD_TYPE,
     ModernProtocol,
-    named_topics,
 )
-from groupsdk.history.explain.timeline.rows import GroupRecord, RejectRow, Row, TopicRow
+from groupsdk.history.explain.timeline.rows import GroupRecord, RejectRow, Row
 from groupsdk.wire.coordinator_records.declaration import read_prefix
 from groupsdk.wire.coordinator_records.offsets_log import KEYS, read_key, read_value
 
@@ -70,11 +69,12 @@ class GroupTimeline:
             return
         if record_type == GROUP_METADATA or record_type in PROTOCOL_BY_RECORD_TYPE:
             yield from self._of_group(record, record_type, key, value)
-        elif value is not None:
-            if record_type in NAMING_TYPES:
-                yield from (TopicRow(*each) for each in named_topics(value))
-            if self._phase is not None and DETAIL_TYPES.get(record_type) == self._protocol:
-                yield from self._phase.take(record, record_type, key, value)
+        elif (
+            self._phase is not None
+            and value is not None
+            and DETAIL_TYPES.get(record_type) == self._protocol
+        ):
+            yield from self._phase.take(record, record_type, key, value)
 
     def _of_group(
         self, record: GroupRecord, record_type: int, key: Any, value: Any

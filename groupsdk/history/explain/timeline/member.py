@@ -15,6 +15,7 @@ Partitions = tuple[tuple[str, tuple[int, ...]], ...]
 
 CACHED: Final = 20_000
 """How many decoded subscriptions and assignments are cached: members send the same bytes repeatedly."""
+CLASSIC: Final = "classic"
 CONSUMER: Final = "consumer"
 STREAMS_ASSIGNOR: Final = "stream"
 """The assignor of Kafka Streams in the classic protocol. It places tasks, and no other assignor can take its place."""

@@ -159,7 +159,6 @@ class ModernGroup:
             gone=len(changes.gone),
             changed=len(changes.resubscribed),
             causes=in_order(causes),
-            is_first=is_first,
             missing_before=0 if is_first else max(0, value.epoch - self._last_epoch - 1),
             coordinator_changed=self._incarnations.moved(record),
             balance_stddev=0.0,
@@ -222,8 +221,9 @@ class ModernGroup:
         pending = self._pending or self._row_before
         if pending is None:
             return
-        row = pending._replace(ts_ms=record.ts_ms, partition=record.partition, offset=record.offset)
-        yield from self._incarnations.memberships.update(self._assigned_now(), changes, row)
+        yield from self._incarnations.memberships.update(
+            self._assigned_now(), changes, pending.at(record)
+        )
 
     def _assigned(self, record: GroupRecord, member_id: str, value: Any) -> None:
         pending = self._pending
@@ -243,7 +243,7 @@ class ModernGroup:
             self._pending = pending._replace(converged_ms=record.ts_ms)
         if revoking and member_id in self._members:
             member = replace(self._members[member_id], assigned=revoking)
-            self._revoking.append(self._member_row(pending, REVOKING, member))
+            self._revoking.append(pending.of_member(REVOKING, member))
 
     def _assigned_now(self) -> dict[str, Member]:
         targets = self._targets if self._planned is None else self._planned
@@ -281,12 +281,12 @@ class ModernGroup:
         yield from self._incarnations.memberships.update(members, Changes(), row)
         self._pending, self._row_before = None, row
         for member_id, member in members.items():
-            yield self._member_row(row, TARGET, member)
+            yield row.of_member(TARGET, member)
             epoch, assigned = self._current.get(member_id, (-1, ()))
             if epoch >= 0:
-                yield self._member_row(row, CURRENT, replace(member, assigned=assigned))
+                yield row.of_member(CURRENT, replace(member, assigned=assigned))
             for phase, tasks in self._spares.get(member_id, {}).items():
-                yield self._member_row(row, phase, replace(member, assigned=tasks))
+                yield row.of_member(phase, replace(member, assigned=tasks))
         yield from self._revoking
         self._revoking = []
         self._planned = None
@@ -312,19 +312,6 @@ class ModernGroup:
         if self._sources:
             held = tuple((topic, n) for part, n in held for topic in self._sources.get(part, ()))
         return LastSeen(at_ms, epoch < self._epoch_before, held)
-
-    def _member_row(self, row: GenerationRow, phase: str, member: Member) -> MemberRow:
-        return MemberRow(
-            row.group_id,
-            row.protocol,
-            row.seq,
-            row.generation,
-            row.ts_ms,
-            phase,
-            member,
-            row.partition,
-            row.offset,
-        )
 
 
 def _topics(members: Mapping[str, Member]) -> set[str]:

@@ -1,4 +1,4 @@
-"""The rows of a group's timeline: generations, members, memberships, departures, topics and rejects."""
+"""The rows of a group's timeline: generations, members, memberships, departures and rejects."""
 
 from typing import NamedTuple
 
@@ -40,8 +40,6 @@ class GenerationRow(NamedTuple):
     changed: int
     causes: tuple[Cause, ...]
     """Without leave and expiry, which only commits can distinguish."""
-    is_first: bool
-    """The previous generation is unknown."""
     missing_before: int
     """How many generations are missing from the log before this one."""
     coordinator_changed: bool
@@ -52,6 +50,16 @@ class GenerationRow(NamedTuple):
     partition: int
     offset: int
     leader_epoch: int
+
+    def at(self, record: GroupRecord) -> "GenerationRow":
+        """Return the row at a later record, for memberships that begin or end within the generation."""
+        return self._replace(ts_ms=record.ts_ms, partition=record.partition, offset=record.offset)
+
+    def of_member(self, phase: str, member: Member) -> "MemberRow":
+        return MemberRow(
+            *(self.group_id, self.protocol, self.seq, self.generation, self.ts_ms),
+            *(phase, member, self.partition, self.offset),
+        )
 
 
 class MemberRow(NamedTuple):
@@ -110,13 +118,6 @@ class DepartureRow(NamedTuple):
     """It had not reached the previous epoch."""
 
 
-class TopicRow(NamedTuple):
-    """The name of a topic that records refer to by id."""
-
-    topic_id: str
-    topic: str
-
-
 class RejectRow(NamedTuple):
     """A record, or a part of one, that could not be decoded."""
 
@@ -128,4 +129,48 @@ class RejectRow(NamedTuple):
     reason: str
 
 
-Row = GenerationRow | MemberRow | MembershipRow | DepartureRow | TopicRow | RejectRow
+Row = GenerationRow | MemberRow | MembershipRow | DepartureRow | RejectRow
+
+
+class TimelineGeneration(NamedTuple):
+    """The short form of a generation, in which storms are found, and on which advice is based."""
+
+    seq: int
+    ts_ms: int
+    cause: str
+    moved: int
+    gap_ms: int
+    """The median gap between commits around it, over all partitions."""
+    stalled_ms: int = 0
+    """For how long partitions stood still around it, in partition-milliseconds; see `CommitSpans.stalled_ms`."""
+    n_members: int = 0
+    n_partitions: int = 0
+    is_other: bool = False
+    """Whether it has a cause besides members joining and leaving."""
+
+
+class TimelineMembership(NamedTuple):
+    """The short form of a membership."""
+
+    client_id: str
+    client_host: str
+    first_seq: int
+    last_seq: int
+    start_ms: int
+    """-1: unknown."""
+    end_ms: int
+    """-1: it has not ended, or the time is unknown."""
+    end_reason: str
+    """"" if it has not ended."""
+    end_seq: int = -1
+    """The first generation without the member; -1: it has not ended."""
+    instance_id: str | None = None
+    silent_ms: int = 0
+    """How long it had been silent at its end; 0 if it left."""
+    n_partitions: int = 0
+    """How many partitions it had at its end."""
+
+    @property
+    def stay_ms(self) -> int:
+        """How long it lasted; -1: it has not ended, or that is not known."""
+        return self.end_ms - self.start_ms if min(self.start_ms, self.end_ms) >= 0 else -1

@@ -116,11 +116,9 @@ def test_a_group_that_is_made_again_is_another_incarnation() -> None:
 def test_a_hole_that_compaction_left_is_counted() -> None:
     rows = walked(generation("g", 5, {"a": ONE}), generation("g", 9, {"a": ONE, "b": TWO}))
     first, second = generations(rows)
-    assert first.is_first
     assert first.causes == ()
     assert first.missing_before == 0
     assert second.missing_before == 3
-    assert not second.is_first
 
 
 def test_generations_that_count_backwards_are_no_hole() -> None:

@@ -8,22 +8,17 @@ from hypothesis import given, settings, strategies as st
 
 from examples.history_log import Seat, deletion, generation
 from groupsdk.history.explain.timeline.group_timeline import KNOWN_TYPES
-from groupsdk.history.explain.timeline.rows import GroupRecord, TopicRow
+from groupsdk.history.explain.timeline.rows import GroupRecord
 from groupsdk.history.read.batches import read_batches
 from groupsdk.history.read.reading import Reader
 from groupsdk.history.tables.stages import RECORDS
 from groupsdk.wire.coordinator_records.consumer_group import (
     ConsumerGroupMetadataKey,
-    ConsumerGroupPartitionMetadataKey,
-    ConsumerGroupPartitionMetadataValue,
-    TopicMetadata,
 )
 from groupsdk.wire.coordinator_records.dump import dump_segment
 from groupsdk.wire.coordinator_records.offsets_log import KEYS, write
 from tests.history.explain.modern_log import (
     JOINED,
-    TOPIC,
-    TOPIC_ID,
     current,
     epoch,
     gone,
@@ -171,12 +166,6 @@ def test_a_group_that_ends_with_members_in_it_was_deleted_unless_another_protoco
     # an empty group is replaced, not taken over
     rows = walked(generation("g", 7, {}), deletion("g"), *JOINED)
     assert [(row.incarnation, row.missing_before) for row in generations(rows)] == [(0, 0), (1, 0)]
-
-
-def test_old_records_tell_the_names_of_topics() -> None:
-    value = ConsumerGroupPartitionMetadataValue((TopicMetadata(TOPIC, "orders", 3),))
-    rows = walked(write(ConsumerGroupPartitionMetadataKey("g"), value))
-    assert rows == [TopicRow(TOPIC_ID, "orders")]
 
 
 @pytest.mark.parametrize("path", ALL_PROTOCOLS, ids=lambda path: path.parent.name)

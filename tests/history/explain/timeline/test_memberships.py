@@ -36,7 +36,6 @@ def at(seq: int) -> GenerationRow:
         gone=0,
         changed=0,
         causes=(),
-        is_first=False,
         missing_before=0,
         coordinator_changed=False,
         balance_stddev=0.0,

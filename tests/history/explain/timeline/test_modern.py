@@ -156,7 +156,7 @@ def test_records_before_any_epoch_are_no_trouble() -> None:
     rows = walked(current("a", 4, [1]), *gone("z"), target("z", 1), targets_of(4))
     assert generations(rows) == []
     rows = walked(current("a", 4, [1]), member("a"), epoch(5))
-    assert generations(rows)[0].is_first
+    assert [row.missing_before for row in generations(rows)] == [0]
 
 
 def test_a_share_group_has_epochs_as_well() -> None:
