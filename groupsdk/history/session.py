@@ -182,8 +182,6 @@ def _compile_quickly() -> None:
 
 def connector_settings() -> dict[str, str]:
     """Return the settings that make Spark fetch its Kafka connector at startup, without the jars that PySpark includes."""
-    import pyspark
-
     package = f"org.apache.spark:spark-sql-kafka-0-10_2.13:{pyspark.__version__}"
     return {
         "spark.jars.packages": package,

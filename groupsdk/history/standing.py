@@ -90,13 +90,14 @@ def standing(
     ):
         late[each.group_id][each.topic, each.partition] = each.since_ms
     last = {
-        row["group_id"]: _Generation(row["seq"], row["primary_cause"])
+        row["group_id"]: (row["seq"], row["primary_cause"])
         for row in groups.to_pylist()
         if row["group_id"] in late
     }
-    owners = _owners(tables, {group: each.seq for group, each in last.items()})
+    owners = _owners(tables, {group: seq for group, (seq, _) in last.items()})
     for group_id, places in sorted(late.items()):
-        yield from _rows(group_id, places, lag, owners.get(group_id, {}), last.get(group_id))
+        _, cause = last.get(group_id, (-1, None))
+        yield from _rows(group_id, places, lag, owners.get(group_id, {}), cause or "")
 
 
 def standing_still(
@@ -156,17 +157,12 @@ def known_lag(progress: Any) -> dict[tuple[str, str, int], int]:
     return found
 
 
-class _Generation(NamedTuple):
-    seq: int
-    cause: str | None
-
-
 def _rows(
     group_id: str,
     places: Mapping[tuple[str, int], int],
     lag: Mapping[tuple[str, str, int], int],
     owners: Mapping[tuple[str, int], tuple[str, str]],
-    generation: _Generation | None,
+    cause: str,
 ) -> Iterator[Standing]:
     together: defaultdict[tuple[str, tuple[str, str], str], list[int]] = defaultdict(list)
     for topic, partition in places:
@@ -184,7 +180,7 @@ def _rows(
             sum(each or 0 for each in behind) if evidence == BEHIND else None,
             client_id,
             host,
-            (generation.cause if generation is not None else None) or "",
+            cause,
         )
 
 

@@ -13,7 +13,7 @@ from groupsdk.admin.cluster import LATEST, ClusterClient
 from groupsdk.admin.coordinator_log import OFFSETS_TOPIC, next_offset
 from groupsdk.admin.descriptions import matches
 from groupsdk.assignment import TopicPartition
-from groupsdk.clock import Clock, WallClock
+from groupsdk.clock import WallClock
 from groupsdk.error_code import ErrorCode
 from groupsdk.errors import BrokerError, GroupSdkError, broker_error
 from groupsdk.verdict.log_reader import records_from
@@ -57,13 +57,12 @@ class LogFollower:
         *,
         timeout_s: float = 15.0,
         interval_s: float = INTERVAL_S,
-        clock: Clock | None = None,
     ) -> None:
         self._settings = dict(settings)
         self._patterns = tuple(patterns)
         self._timeout_s = timeout_s
         self._interval_s = interval_s
-        self._clock = clock or WallClock()
+        self._clock = WallClock()
         self._logs = RecentLogs(partial(matches, patterns=self._patterns))
         self._next: dict[int, int] = {}
         """The next offset to read of each partition."""

@@ -38,7 +38,7 @@ def test_groups_that_are_too_large_are_read_piece_by_piece(
     name: str, tmp_path: Path, mocker: MockerFixture
 ) -> None:
     mocker.patch.object(buckets, "HELD_BYTES", 4_000)
-    pieces = mocker.spy(buckets, "_in_order")
+    pieces = mocker.spy(buckets, "in_order")
     of_group = mocker.spy(buckets, "_ranges")
     root = tmp_path / name
     root.mkdir()

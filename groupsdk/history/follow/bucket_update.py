@@ -21,6 +21,7 @@ from groupsdk.history.explain.departures import LATE_MS
 from groupsdk.history.explain.explaining import BrokerLogEntries, Context, TableRows
 from groupsdk.history.explain.timeline.modern_protocols import PROTOCOL_BY_RECORD_TYPE
 from groupsdk.history.follow.group_state import FollowedGroup, ReplayContext
+from groupsdk.history.read.buckets import BATCH_ROWS, in_order
 from groupsdk.history.sources.filesystems import file_system
 from groupsdk.history.tables import table_files
 from groupsdk.history.tables.ledger import CLOSED, OPEN, LiveFile
@@ -35,7 +36,6 @@ PENDING: Final = "pending"
 
 _AT_ONCE: Final = 256
 """How many groups that are replayed from their first records are in memory together."""
-_BATCH_ROWS: Final = 20_000
 _MANY: Final = 20_000
 """How many rows are held in memory until they are written."""
 _FEW: Final = 500
@@ -106,10 +106,7 @@ class _Rows:
 
     @classmethod
     def of(cls, table: Any) -> "_Rows":
-        groups = pc.fill_null(table.column("group_id"), pa.scalar(""))
-        table = table.set_column(0, table.schema.field(0), groups)
-        order = [(name, "ascending") for name in ("group_id", "src_partition", "src_offset")]
-        table = table.sort_by(order).combine_chunks()
+        table = in_order(table).combine_chunks()
         if not table.num_rows:
             return cls(table)
         codes = pc.dictionary_encode(table.column("group_id").combine_chunks())
@@ -289,7 +286,7 @@ class _BucketUpdate:
             self._flush()
 
     def _take(self, kind: str, followed: FollowedGroup, rows: Any) -> None:
-        for entry in entries(rows.to_batches(max_chunksize=_BATCH_ROWS)):
+        for entry in entries(rows.to_batches(max_chunksize=BATCH_ROWS)):
             if followed.take(entry):
                 self._gather(kind, followed)
         self._gather(kind, followed)

@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from groupsdk.errors import GroupSdkError
+from groupsdk.history.read.buckets import BATCH_ROWS
 from groupsdk.history.read.reading import PENDING, resolve_transactions
 from groupsdk.history.tables.stages import COVERAGE, RECORDS, TALLY, TOPIC_HINTS
 from groupsdk.history.tables.table_files import declared
@@ -16,7 +17,6 @@ from groupsdk.history.tables.table_files import declared
 FOLDED: Final = (COVERAGE, TALLY, TOPIC_HINTS)
 """The stages kept in one file, whose rows are summed with each update's."""
 
-_BATCH_ROWS: Final = 20_000
 _HOW: Final[Mapping[str, tuple[tuple[str, ...], Mapping[str, str]]]] = {
     COVERAGE: (
         ("src_partition", "leader_epoch"),
@@ -88,7 +88,7 @@ def resolve_more(carried: Any, new: Any, last: Mapping[str, int]) -> ResolvedTra
     done: list[tuple[str, Any]] = []
     pending: list[tuple[str, Any]] = []
     open_places: set[tuple[int, int]] = set()
-    for name, batch in resolve_transactions(every.to_batches(max_chunksize=_BATCH_ROWS)):
+    for name, batch in resolve_transactions(every.to_batches(max_chunksize=BATCH_ROWS)):
         if name == "offset_commits":
             is_open = pc.equal(batch.column("state"), PENDING)
             open_places |= set(_places(batch.filter(is_open)))

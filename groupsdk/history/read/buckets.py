@@ -110,7 +110,7 @@ def explain_records(
             table = table.filter(
                 pc.is_in(table.column("group_id"), pa.array(_modern(table), pa.string()))
             )
-        batches = _in_order(table).to_batches(max_chunksize=BATCH_ROWS)
+        batches = in_order(table).to_batches(max_chunksize=BATCH_ROWS)
         yield from follow(batches, context, learning=learning)
         return
     scratch = os.environ.get("SPARK_LOCAL_DIRS", "").partition(",")[0] or None
@@ -145,7 +145,7 @@ def _in_pieces(
     """Read the rows of a bucket, or of some of its groups, in order; in pieces if they do not fit in memory."""
     count, size = tables.sizes(files)
     if size <= HELD_BYTES:
-        yield _in_order(tables.read(RECORDS, groups=groups, files=files))
+        yield in_order(tables.read(RECORDS, groups=groups, files=files))
         return
     limit = max(1, count * HELD_BYTES // size)
     band: list[str | None] = []
@@ -153,16 +153,16 @@ def _in_pieces(
     for group, rows in _counts(tables, files, groups):
         if rows > limit and group:
             for first, last in _ranges(tables, files, group, max(1, limit // PIECES)):
-                yield _in_order(tables.read_range(RECORDS, group, first, last, files))
+                yield in_order(tables.read_range(RECORDS, group, first, last, files))
             continue
         if band and held + rows > limit:
-            yield _in_order(tables.read(RECORDS, groups=band, files=files))
+            yield in_order(tables.read(RECORDS, groups=band, files=files))
             band, held = [], 0
         # rows without a name count as those of a group named ""
         band += [group] if group else [group, None]
         held += rows
     if band:
-        yield _in_order(tables.read(RECORDS, groups=band, files=files))
+        yield in_order(tables.read(RECORDS, groups=band, files=files))
 
 
 def _counts(
@@ -199,7 +199,7 @@ def _ranges(
     return found
 
 
-def _in_order(records: Any) -> Any:
+def in_order(records: Any) -> Any:
     """Put the rows of each group together, in the order of the log."""
     groups = pc.fill_null(records.column("group_id"), pa.scalar(""))
     records = records.set_column(0, records.schema.field(0), groups)

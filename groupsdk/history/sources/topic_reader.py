@@ -33,8 +33,7 @@ class Span:
 @dataclass(frozen=True, slots=True)
 class Fetched:
     records: Records
-    base_offset: int
-    """The offset of the first batch: batches are whole, so records before the requested offset may be included."""
+    """Of whole batches: records before the requested offset may be included."""
     next_offset: int
 
 
@@ -161,4 +160,4 @@ def _records(data: bytes, offset: int) -> Iterator[Fetched]:
     for records in read_batches(data):
         header = ends[records.end]
         following = max(following, header.last_offset + 1)
-        yield Fetched(records, header.base_offset, following)
+        yield Fetched(records, following)

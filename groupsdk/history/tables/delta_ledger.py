@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from pyarrow import fs
 
 from groupsdk.clock import WallClock
-from groupsdk.history.tables.delta_tables import FOLLOWED_TABLE, create, opened
+from groupsdk.history.tables.delta_tables import FOLLOWED_TABLE, create, opened, version_of
 from groupsdk.history.tables.lake_changes import ClusterRows, another_process, app_id
 from groupsdk.history.tables.ledger import (
     ATTEMPT,
@@ -60,7 +60,7 @@ class DeltaLedger(Ledger):
     @override
     def open(self) -> State | None:
         table = opened(self._lake, FOLLOWED_TABLE)
-        self._version = self._last(table)
+        self._version = version_of(table, self._app)
         if table is None:
             return None
         mine = pc.field(CLUSTER) == self._cluster_id
@@ -89,14 +89,10 @@ class DeltaLedger(Ledger):
 
     def check(self) -> None:
         """Raise ConfigError if another process has committed an update since."""
-        if self._last(opened(self._lake, FOLLOWED_TABLE)) != self._version:
+        if version_of(opened(self._lake, FOLLOWED_TABLE), self._app) != self._version:
             raise another_process(self._cluster_id, self._lake)
 
     def release(self) -> None: ...
-
-    def _last(self, table: Any) -> int:
-        found = None if table is None else table.transaction_version(self._app)
-        return -1 if found is None else int(found)
 
     def _write_row(self, state: State) -> None:
         from deltalake import CommitProperties, Transaction, write_deltalake
@@ -112,7 +108,7 @@ class DeltaLedger(Ledger):
         }
         row = pa.Table.from_pylist([columns], schema=SCHEMA)
         table = create(self._lake, FOLLOWED_TABLE, SCHEMA, [CLUSTER])
-        if self._last(table) != self._version:
+        if version_of(table, self._app) != self._version:
             raise another_process(self._cluster_id, self._lake)
         once = CommitProperties(app_transactions=[Transaction(self._app, self._version + 1)])
         try:

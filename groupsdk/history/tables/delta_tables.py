@@ -139,7 +139,7 @@ class DeltaTables:
     def last(self, name: str, *apps: str) -> list[int]:
         """Return the version of the last transaction of some applications in a table; -1 if there is none."""
         table = opened(self.root, name)
-        return [_last(table, app) for app in apps]
+        return [version_of(table, app) for app in apps]
 
     def replace(
         self,
@@ -186,8 +186,8 @@ class DeltaTables:
             marks += [Transaction(batch.app, batch.number), Transaction(batch.seen, before + 1)]
         for attempt in range(_ATTEMPTS):
             table = create(self.root, name, lake_schema(name), partitions_of(name))
-            if _last(table, app) != before:
-                if batch is not None and _last(table, batch.app) >= batch.number:
+            if version_of(table, app) != before:
+                if batch is not None and version_of(table, batch.app) >= batch.number:
                     # a second process delivers the same update
                     return
                 break
@@ -241,14 +241,15 @@ def _rows_of(table: Any, columns: Sequence[str], chosen: Any, by: Sequence[str])
     return Scanner.from_batches(rows, columns=list(columns), filter=chosen).to_table()
 
 
-def _last(table: Any, app: str) -> int:
+def version_of(table: Any, app: str) -> int:
+    """Return the version of the last transaction of an application in a table; -1 if there is none."""
     found = None if table is None else table.transaction_version(app)
     return -1 if found is None else int(found)
 
 
-def clusters_of(root: str) -> list[str]:
-    """Return the clusters that the Delta tables below `root` have generations of, in order."""
-    table = opened(root, "generations")
+def clusters_of(root: str, name: str = "generations") -> list[str]:
+    """Return the clusters that a Delta table below `root` has rows of, in order."""
+    table = opened(root, name)
     return [] if table is None else sorted({each[CLUSTER] for each in table.partitions()})
 
 

@@ -12,7 +12,7 @@ from urllib.parse import unquote
 import pyarrow as pa
 
 from groupsdk.errors import ConfigError
-from groupsdk.history.tables.delta_tables import create, opened
+from groupsdk.history.tables.delta_tables import clusters_of, create, opened
 from groupsdk.history.tables.lake_changes import DAY, another_process, app_id
 from groupsdk.history.tables.schemas import CLUSTER, RAW, TABLES
 from groupsdk.history.tables.stage_files import cluster_column
@@ -27,15 +27,9 @@ SCHEMA: Final = pa.schema([(CLUSTER, pa.string()), *TABLES[RAW].stored_schema])
 PARTITIONS: Final = (CLUSTER, DAY)
 
 
-def clusters_of_raw(root: str) -> list[str]:
-    """Return the clusters that the table below `root` has records of, in order."""
-    table = opened(root, RAW)
-    return [] if table is None else sorted({each[CLUSTER] for each in table.partitions()})
-
-
 def only_cluster(root: str, cluster_id: str | None) -> str:
     """Return `cluster_id`, or the only cluster of the table; ConfigError if it has others only, or several."""
-    found = clusters_of_raw(root)
+    found = clusters_of(root, RAW)
     if cluster_id in found:
         return str(cluster_id)
     if cluster_id is None and len(found) == 1:
@@ -67,7 +61,7 @@ class RawTable:
         """
         table = opened(self.root, RAW)
         found = {} if table is None else self._positions(table, partitions)
-        if not found and self.cluster_id in clusters_of_raw(self.root):
+        if not found and self.cluster_id in clusters_of(self.root, RAW):
             raise ConfigError(
                 f"the records of the cluster {self.cluster_id!r} in {self.root}/{RAW} were written without positions: choose another directory for --out"
             )

@@ -23,8 +23,10 @@ NO_DAY: Final = "__HIVE_DEFAULT_PARTITION__"
 """The folder of rows without a day, as Spark names it."""
 MAX_OPEN: Final = 16
 """How many days are written at a time: a task sees one or two, unless a clock was wrong."""
+GROUP_ROWS: Final = 250_000
+"""How many rows are held in memory until they are written..."""
 WIDE_ROWS: Final = 50_000
-"""How many rows of group records are held in memory until they are written: one may take a megabyte."""
+"""...and how many group records, of which one may take a megabyte."""
 WIDE_BYTES: Final = 16 * 1024 * 1024
 
 _COLLECT_AFTER: Final = 200_000
@@ -56,26 +58,19 @@ def schema_of(name: str) -> Any:
     return TABLES[name].arrow_schema if name in TABLES else STAGED[name]
 
 
-GROUP_ROWS: Final = 250_000
-"""How many rows are held in memory until they are written, unless a file sets its own limit."""
-
-
 @dataclass(slots=True)
 class TableFile:
     """One file of a table; created with its first row.
 
     `publish` gives it the name under which Spark sees it: a task that fails leaves no file, and one that runs
-    twice replaces the file of its first run. For one thread. `options` are of `pyarrow.parquet.ParquetWriter`; up to `group_rows`
-    rows, or `group_bytes` in memory, are written at once.
+    twice replaces the file of its first run. For one thread. Up to `group_rows` rows, or `WIDE_BYTES` in memory, are written at once.
     """
 
     system: Any
     folder: str
     name: str
     schema: Any
-    options: Mapping[str, Any] = field(default_factory=dict)
-    group_rows: int | None = None
-    group_bytes: int | None = None
+    group_rows: int = GROUP_ROWS
     batches: list[Any] = field(default_factory=list)
     rows: int = 0
     bytes: int = 0
@@ -87,10 +82,8 @@ class TableFile:
         if batch.num_rows:
             self.batches.append(batch)
             self.rows += batch.num_rows
-            if self.group_bytes is not None:
-                self.bytes += batch.nbytes
-        full = self.group_bytes is not None and self.bytes >= self.group_bytes
-        if full or self.rows >= (self.group_rows or GROUP_ROWS):
+            self.bytes += batch.nbytes
+        if self.bytes >= WIDE_BYTES or self.rows >= self.group_rows:
             self._flush()
 
     def close(self) -> None:
@@ -134,10 +127,10 @@ class TableFile:
                 compression="zstd",
                 # Spark would read types from it that it cannot use
                 store_schema=False,
-                **self.options,
+                **_options(self.schema),
             )
-        limit = self.group_rows or GROUP_ROWS
-        self.writer.write_table(pa.Table.from_batches(self.batches), row_group_size=limit)
+        rows = pa.Table.from_batches(self.batches)
+        self.writer.write_table(rows, row_group_size=self.group_rows)
         self.batches.clear()
         self.rows = self.bytes = 0
 
@@ -233,9 +226,7 @@ class StageFiles:
                 f"{self._root}/{folder}",
                 f"{self._name}-{number}.parquet",
                 schema,
-                _options(schema),
-                group_rows=WIDE_ROWS if name in (RECORDS, DEFERRED) else None,
-                group_bytes=WIDE_BYTES,
+                WIDE_ROWS if name in (RECORDS, DEFERRED) else GROUP_ROWS,
             )
         return self._open[folder]
 

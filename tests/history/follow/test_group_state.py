@@ -62,7 +62,7 @@ def test_a_walk_goes_on_from_its_bytes_as_if_it_had_not_stopped(tmp_path: Path) 
     made = [
         rows for task in segment_tasks(str(log)) for name, rows in task.read() if name == RECORDS
     ]
-    ordered = buckets._in_order(pa.Table.from_batches(made))
+    ordered = buckets.in_order(pa.Table.from_batches(made))
     records = list(entries(ordered.to_batches()))
     walking = ReplayContext(Context(assignors=DEFAULT_ASSIGNORS))
     assert walked(records, walking, often=True) == walked(records, walking, often=False)

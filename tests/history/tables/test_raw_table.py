@@ -13,8 +13,9 @@ from groupsdk.errors import ConfigError
 from groupsdk.history.local import run
 from groupsdk.history.pipeline import Options
 from groupsdk.history.sources.archive_files import archive_tasks
-from groupsdk.history.tables.delta_tables import opened
-from groupsdk.history.tables.raw_table import RawTable, clusters_of_raw, only_cluster
+from groupsdk.history.tables.delta_tables import clusters_of, opened
+from groupsdk.history.tables.raw_table import RawTable, only_cluster
+from groupsdk.history.tables.schemas import RAW
 from tests.history.expected_tables import LOGS, digests
 from tests.history.follow.log_parts import RawTask, pieces, raw_of
 from tests.history.lakes import ROOT, is_killed
@@ -53,7 +54,7 @@ def test_clusters_share_a_table_and_are_read_back_apart(tmp_path: Path) -> None:
         run([RawTask(raw)], str(tmp_path / f"once {name}"), FEW)
         run(archive_tasks(lake, cluster_id), str(tmp_path / f"read {name}"), FEW)
         assert digests(tmp_path / f"read {name}") == digests(tmp_path / f"once {name}")
-    assert clusters_of_raw(lake) == ["old 'datacentre' 5%", "prod-eu"]
+    assert clusters_of(lake, RAW) == ["old 'datacentre' 5%", "prod-eu"]
     assert only_cluster(lake, "prod-eu") == "prod-eu"
     with pytest.raises(ConfigError, match="with --cluster: old 'datacentre' 5%, prod-eu"):
         only_cluster(lake, None)

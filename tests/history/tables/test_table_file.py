@@ -4,10 +4,8 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pytest
 from pyarrow import fs, parquet
 
-from groupsdk.history.tables import stage_files
 from groupsdk.history.tables.stage_files import TableFile
 
 
@@ -19,11 +17,9 @@ def rows(*numbers: int) -> Any:
     return pa.RecordBatch.from_arrays([pa.array(numbers, type=pa.int64())], schema=SCHEMA)
 
 
-def file(root: Path, group_rows: int | None = None) -> TableFile:
+def file(root: Path, group_rows: int) -> TableFile:
     """Make a file in a folder that is not there yet."""
-    return TableFile(
-        fs.LocalFileSystem(), str(root / "table"), "a.parquet", SCHEMA, group_rows=group_rows
-    )
+    return TableFile(fs.LocalFileSystem(), str(root / "table"), "a.parquet", SCHEMA, group_rows)
 
 
 def visible(root: Path) -> list[str]:
@@ -32,7 +28,7 @@ def visible(root: Path) -> list[str]:
 
 
 def test_table_file_is_visible_once_published(tmp_path: Path) -> None:
-    one = file(tmp_path, group_rows=2)
+    one = file(tmp_path, 2)
     for number in range(5):
         one.add(rows(number))
     one.close()
@@ -46,18 +42,15 @@ def test_table_file_is_visible_once_published(tmp_path: Path) -> None:
 
 
 def test_nothing_is_made_without_rows(tmp_path: Path) -> None:
-    one = file(tmp_path)
+    one = file(tmp_path, 2)
     one.add(rows())
     one.close()
     one.publish()
     assert not (tmp_path / "table").exists()
 
 
-def test_nothing_is_left_of_one_that_is_abandoned(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(stage_files, "GROUP_ROWS", 1)
-    one = file(tmp_path)
+def test_nothing_is_left_of_one_that_is_abandoned(tmp_path: Path) -> None:
+    one = file(tmp_path, 1)
     one.add(rows(1, 2))
     assert [*(tmp_path / "table").glob(".*")]
     one.abandon()
