@@ -7,10 +7,8 @@ tasks after each deed, as the workers' own REST interface says.
 """
 
 import json
-import shutil
 import subprocess
 import sys
-import threading
 import urllib.error
 import urllib.request
 from dataclasses import dataclass, field
@@ -18,11 +16,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from groupsdk.clock import Deadline
-from groupsdk.testing import LocalKafka
 from groupsdk.testing.jars import fetch
 from groupsdk.testing.jvm import find_java
 from groupsdk.testing.ports import ReservedPorts
-from tests.history.recording.record import CLOCK, Deeds, keep
+from tests.history.recording.record import CLOCK, Deeds, recorded, sleep
 
 
 RELEASE: Final = "4.3.1"
@@ -204,16 +201,9 @@ class Crew:
             worker.wait()
 
 
-def sleep(seconds: float) -> None:
-    """Wait."""
-    threading.Event().wait(seconds)
-
-
 def record(out: Path) -> None:
     """Make the log."""
-    out.mkdir(parents=True, exist_ok=True)
-    deeds = Deeds(out / "deeds.txt")
-    with LocalKafka(properties=_PROPERTIES, log=True, data_dir=out / "kafka") as kafka:
+    with recorded(out, _PROPERTIES) as (kafka, deeds):
         crews = [
             Crew(
                 f"workers-{name}", protocol, kafka.bootstrap_servers, out, deeds, out / "runs.jsonl"
@@ -225,8 +215,6 @@ def record(out: Path) -> None:
                 crew.play()
             finally:
                 crew.close()
-        shutil.copy(kafka.nodes[0].log_file, out / "coordinator-log.txt")
-    keep(out / "kafka", out / "segments")
 
 
 if __name__ == "__main__":

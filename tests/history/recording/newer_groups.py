@@ -9,7 +9,6 @@ and `coordinator-log.txt`, and `deeds.txt`, what was done when.
 
 import contextlib
 import os
-import shutil
 import signal
 import sys
 import threading
@@ -20,9 +19,7 @@ from typing import Final
 
 from confluent_kafka.cimpl import NewPartitions
 
-from groupsdk.testing import LocalKafka
-from tests.history.recording.record import Deeds, keep, topics_with_records
-from tests.history.recording.scenes import sleep
+from tests.history.recording.record import Deeds, recorded, sleep, topics_with_records
 from tests.support.java import JavaError, JavaProgram
 
 
@@ -210,11 +207,7 @@ SCENES: Final[dict[str, tuple[str, Callable[[Stage], None]]]] = {
 
 def record(out: Path, version: str) -> None:
     """Make the log."""
-    out.mkdir(parents=True, exist_ok=True)
-    deeds = Deeds(out / "deeds.txt")
-    with LocalKafka(
-        version=version, properties=_PROPERTIES, log=True, data_dir=out / "kafka"
-    ) as kafka:
+    with recorded(out, _PROPERTIES, version) as (kafka, deeds):
         servers = kafka.bootstrap_servers
         stages = [
             (Stage(name, kind, servers, deeds, out / "state"), scene)
@@ -231,8 +224,6 @@ def record(out: Path, version: str) -> None:
             for thread in threads:
                 thread.join()
         sleep(SESSION_S + 1)
-        shutil.copy(kafka.nodes[0].log_file, out / "coordinator-log.txt")
-    keep(out / "kafka", out / "segments")
 
 
 def main() -> None:

@@ -7,13 +7,12 @@ leaves by itself while its process lives, another one is killed, and a third one
 
 import shutil
 import sys
-import threading
+from functools import partial
 from pathlib import Path
 from typing import Final
 
-from groupsdk.testing import LocalKafka
 from tests.history.recording.peers import Settings, start
-from tests.history.recording.record import Deeds, keep, topics_with_records
+from tests.history.recording.record import Deeds, recorded, sleep, together, topics_with_records
 
 
 SESSION_MS: Final = 4_000
@@ -47,40 +46,26 @@ def play(group: str, servers: str, deeds: Deeds) -> None:
             protocol=protocol,
         )
         there[name] = start(library, settings)
-        _sleep(4)
+        sleep(4)
     for name in ("a", "b"):
         deeds.tell(group, "work", name)
         there[name].work(POLL_MS / 1000 + 6)
-        _sleep(POLL_MS / 1000 + 12)
+        sleep(POLL_MS / 1000 + 12)
     deeds.tell(group, "kill", "c")
     there.pop("c").kill()
-    _sleep(12)
+    sleep(12)
     deeds.tell(group, "close", "d")
     there.pop("d").close()
-    _sleep(5)
+    sleep(5)
     for peer in there.values():
         peer.close()
 
 
-def _sleep(seconds: float) -> None:
-    threading.Event().wait(seconds)
-
-
 def record(out: Path) -> None:
-    out.mkdir(parents=True, exist_ok=True)
-    deeds = Deeds(out / "deeds.txt")
-    with LocalKafka(properties=_PROPERTIES, log=True, data_dir=out / "kafka") as kafka:
+    with recorded(out, _PROPERTIES) as (kafka, deeds):
         servers = kafka.bootstrap_servers
-        threads = [threading.Thread(target=play, args=(group, servers, deeds)) for group in GROUPS]
         with topics_with_records(servers):
-            for thread in threads:
-                thread.start()
-            for thread in threads:
-                thread.join()
-        log = kafka.nodes[0].log_file
-        assert log is not None
-        shutil.copy(log, out / "coordinator-log.txt")
-    keep(out / "kafka", out / "segments")
+            together(partial(play, group, servers, deeds) for group in GROUPS)
     shutil.rmtree(out / "kafka")
 
 

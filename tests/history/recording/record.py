@@ -8,7 +8,8 @@ with the files of `__consumer_offsets`, and `coordinator-log.txt`.
 import shutil
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -22,6 +23,7 @@ from confluent_kafka.cimpl import NewPartitions, NewTopic
 
 from groupsdk.clock import WallClock
 from groupsdk.testing import LocalKafka
+from groupsdk.testing.local_kafka import DEFAULT_VERSION
 from tests.history.recording.peers import Peer, Settings, start
 
 
@@ -29,6 +31,7 @@ TOPICS: Final = {"orders": 6, "events": 4, "quiet": 3}
 """Nothing is written to the last one, so nobody commits of it."""
 BUSY: Final = ("orders", "events")
 CLOCK: Final = WallClock()
+_SETTLED_S: Final = 60.0
 _PROPERTIES: Final = {
     "offsets.topic.num.partitions": "4",
     "log.cleaner.enable": "false",
@@ -118,7 +121,7 @@ class Members:
         while CLOCK.now_ms() < self.until_ms:
             # now and then two things fall into one rebalance
             quick = self.random.random() < 0.15
-            _sleep(self.random.uniform(0.1, 0.4) if quick else self.random.uniform(2, 5))
+            sleep(self.random.uniform(0.1, 0.4) if quick else self.random.uniform(2, 5))
             self.thaw()
             (deed,) = self.random.choices(
                 [deed for deed, _ in deeds], [weight for _, weight in deeds]
@@ -171,7 +174,7 @@ class Members:
         name, peer, _ = self._take()
         self.told("kill", name)
         peer.kill()
-        _sleep(self.kind.session_ms / 1000)
+        sleep(self.kind.session_ms / 1000)
 
     def restart(self) -> None:
         """Let one leave, and come again."""
@@ -185,7 +188,7 @@ class Members:
         name, peer, (library, settings) = self._take()
         self.told("kill and restart", name)
         peer.kill()
-        _sleep(self.random.choice([0, 1, 2]))
+        sleep(self.random.choice([0, 1, 2]))
         self._start(library, settings, name)
 
     def freeze(self) -> None:
@@ -194,7 +197,7 @@ class Members:
         self.told("freeze", name)
         peer.freeze()
         self.frozen[name] = peer, settings
-        _sleep(self.kind.session_ms / 1000 + 1)
+        sleep(self.kind.session_ms / 1000 + 1)
 
     def thaw(self) -> None:
         """Let those go on that were stopped."""
@@ -236,7 +239,7 @@ class Members:
         self.there[name] = start(library, settings), settings
 
 
-def _sleep(seconds: float) -> None:
+def sleep(seconds: float) -> None:
     threading.Event().wait(seconds)
 
 
@@ -291,32 +294,64 @@ def has_settled(admin: AdminClient, group: str, members: int) -> bool:
     return stable and len(found.members) == members
 
 
+def settle(servers: str, group: str, members: int) -> bool:
+    """Wait until a group has so many members; returns whether it has."""
+    admin = AdminClient({"bootstrap.servers": servers, "log_level": 0})
+    until_ms = CLOCK.now_ms() + _SETTLED_S * 1000
+    while not has_settled(admin, group, members):
+        if CLOCK.now_ms() > until_ms:
+            return False
+        sleep(0.1)
+    return True
+
+
+def together(deeds: Iterable[Callable[[], object]]) -> None:
+    """Do things at once, each in a thread of its own; raises the first error when all are done."""
+    every = list(deeds)
+    with ThreadPoolExecutor(len(every)) as pool:
+        done = [pool.submit(each) for each in every]
+    for each in done:
+        each.result()
+
+
+@contextmanager
+def recorded(
+    out: Path, properties: Mapping[str, str], version: str = DEFAULT_VERSION
+) -> Iterator[tuple[LocalKafka, Deeds]]:
+    """Start a broker, and leave in a directory what it wrote, as `segments` and `coordinator-log.txt`, and what was done."""
+    out.mkdir(parents=True, exist_ok=True)
+    with LocalKafka(
+        version=version, properties=properties, log=True, data_dir=out / "kafka"
+    ) as kafka:
+        yield kafka, Deeds(out / "deeds.txt")
+        log = kafka.nodes[0].log_file
+        assert log is not None
+        shutil.copy(log, out / "coordinator-log.txt")
+    keep(out / "kafka", out / "segments")
+
+
 def record(out: Path, seed: int, seconds: float, groups: Sequence[str]) -> None:
     """Make the log."""
-    out.mkdir(parents=True, exist_ok=True)
-    deeds = Deeds(out / "deeds.txt")
-    with LocalKafka(properties=_PROPERTIES, log=True, data_dir=out / "kafka") as kafka:
+    with recorded(out, _PROPERTIES) as (kafka, deeds):
         servers = kafka.bootstrap_servers
         with topics_with_records(servers) as admin:
             threads = drive(groups, seed, seconds, servers, deeds)
-            _sleep(seconds * 0.4)
+            sleep(seconds * 0.4)
             deeds.tell("", "grow orders to 8")
             admin.create_partitions([NewPartitions("orders", 8)])["orders"].result(30)
-            _sleep(seconds * 0.3)
+            sleep(seconds * 0.3)
             deeds.tell("", "restart the broker")
             kafka.nodes[0].stop()
             kafka.start()
             for thread in threads:
                 thread.join()
         # until the sessions of those that were killed are over
-        _sleep(6)
+        sleep(6)
         for name in groups[:3]:
             try:
                 admin.delete_consumer_groups([name])[name].result(10)
             except KafkaException as error:
                 deeds.tell(name, f"not deleted: {error}")
-        shutil.copy(kafka.nodes[0].log_file, out / "coordinator-log.txt")
-    keep(out / "kafka", out / "segments")
 
 
 def drive(
@@ -330,7 +365,7 @@ def drive(
         members = Members(name, KINDS[name], servers, random, until_ms, partial(deeds.tell, name))
         threads.append(threading.Thread(target=members.run))
         threads[-1].start()
-        _sleep(0.3)
+        sleep(0.3)
     return threads
 
 

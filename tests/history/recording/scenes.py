@@ -6,7 +6,6 @@ are killed, and groups that nothing happens to but a restart of the broker. DIRE
 `segments` and `coordinator-log.txt`, and `deeds.txt`, what was done when.
 """
 
-import shutil
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -15,11 +14,15 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from confluent_kafka.admin import AdminClient
-
-from groupsdk.testing import LocalKafka
 from tests.history.recording.peers import Peer, Settings, start
-from tests.history.recording.record import CLOCK, Deeds, has_settled, keep, topics_with_records
+from tests.history.recording.record import (
+    Deeds,
+    recorded,
+    settle,
+    sleep,
+    together,
+    topics_with_records,
+)
 
 
 SESSION_MS: Final = 6_000
@@ -32,7 +35,6 @@ _PROPERTIES: Final = {
     "group.consumer.heartbeat.interval.ms": "1000",
     "group.consumer.min.heartbeat.interval.ms": "300",
 }
-_SETTLED_S: Final = 60.0
 _WORK_S: Final = 2.5
 CLASSIC: Final = "classic"
 CONSUMER: Final = "consumer"
@@ -102,14 +104,9 @@ class Stage:
 
     def settle(self) -> None:
         """Wait until the group has the members that it should have, and let them work a little."""
-        admin = AdminClient({"bootstrap.servers": self.servers, "log_level": 0})
-        until_ms = CLOCK.now_ms() + _SETTLED_S * 1000
-        while not has_settled(admin, self.group, len(self.there)):
-            if CLOCK.now_ms() > until_ms:
-                # a client may be lost over a restart: the broker's log tells what became of it
-                self.deeds.tell(self.group, f"not settled with {sorted(self.there)}")
-                break
-            sleep(0.1)
+        if not settle(self.servers, self.group, len(self.there)):
+            # a client may be lost over a restart: the broker's log tells what became of it
+            self.deeds.tell(self.group, f"not settled with {sorted(self.there)}")
         sleep(_WORK_S)
 
     def close(self) -> None:
@@ -121,11 +118,6 @@ class Stage:
 
 Scene = Callable[[Stage], Iterator[None]]
 """Plays up to where the broker is to be started again, yields, and plays on."""
-
-
-def sleep(seconds: float) -> None:
-    """Wait."""
-    threading.Event().wait(seconds)
 
 
 def migrate(stage: Stage) -> Iterator[None]:
@@ -234,57 +226,28 @@ SCENES: Final[dict[str, tuple[Scene, bool, bool]]] = {
 """The scenes by their groups; whether their members are static, and whether they have client ids of their own."""
 
 
-@dataclass(slots=True)
-class _Play:
-    scene: Iterator[None]
-    stage: Stage
-    problem: Exception | None = None
-
-    def run(self) -> None:
-        try:
-            next(self.scene, None)
-        except Exception as error:  # noqa: BLE001 - told by whoever waits for the thread
-            self.problem = error
-
-
-def _act(plays: list[_Play]) -> None:
-    """Play all scenes up to their next stop."""
-    threads = [threading.Thread(target=play.run) for play in plays]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    for play in plays:
-        if play.problem is not None:
-            raise play.problem
-
-
 def record(out: Path, groups: list[str]) -> None:
     """Make the log."""
-    out.mkdir(parents=True, exist_ok=True)
-    deeds = Deeds(out / "deeds.txt")
-    with LocalKafka(properties=_PROPERTIES, log=True, data_dir=out / "kafka") as kafka:
-        servers = kafka.bootstrap_servers
-        plays = []
+    with recorded(out, _PROPERTIES) as (kafka, deeds):
+        stages, scenes = [], []
         for group in groups:
             scene, static, named = SCENES[group]
-            stage = Stage(group, servers, deeds, static=static, named=named)
-            plays.append(_Play(scene(stage), stage))
-        with topics_with_records(servers):
+            stage = Stage(group, kafka.bootstrap_servers, deeds, static=static, named=named)
+            stages.append(stage)
+            scenes.append(scene(stage))
+        with topics_with_records(kafka.bootstrap_servers):
             try:
-                _act(plays)
+                together(partial(next, each, None) for each in scenes)
                 deeds.tell("", "restart the broker")
                 kafka.nodes[0].stop()
                 # until the clients give up the places that they had
                 sleep(SESSION_MS / 1000 + 2)
                 kafka.start()
-                _act(plays)
+                together(partial(next, each, None) for each in scenes)
             finally:
-                for play in plays:
-                    play.stage.close()
+                for stage in stages:
+                    stage.close()
         sleep(SESSION_MS / 1000 + 2)
-        shutil.copy(kafka.nodes[0].log_file, out / "coordinator-log.txt")
-    keep(out / "kafka", out / "segments")
 
 
 def main() -> None:

@@ -6,24 +6,21 @@ advice says of the first ones to what the second ones show.
 """
 
 import sys
-import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Final
 
-from confluent_kafka.admin import AdminClient
-
 from groupsdk.testing import LocalKafka
 from tests.history.recording.peers import Peer, Settings, start
-from tests.history.recording.record import CLOCK, has_settled, keep, topics_with_records
+from tests.history.recording.record import keep, settle, sleep, together, topics_with_records
 
 
 SESSION_MS: Final = 4_000
 LONG_MS: Final = 45_000
 _FROZEN_S: Final = 9.0
 _DELAYS_MS: Final = {"without": 0, "with": 6_000}
-_SETTLED_S: Final = 60.0
 _WORK_S: Final = 2.5
 
 
@@ -82,16 +79,8 @@ class Crew:
 
     def settle(self) -> None:
         """Wait until the group has the members that it should have, and let them work a little."""
-        admin = AdminClient({"bootstrap.servers": self.servers, "log_level": 0})
-        until_ms = CLOCK.now_ms() + _SETTLED_S * 1000
-        while CLOCK.now_ms() < until_ms and not has_settled(admin, self.group, len(self.there)):
-            sleep(0.1)
+        settle(self.servers, self.group, len(self.there))
         sleep(_WORK_S)
-
-
-def sleep(seconds: float) -> None:
-    """Wait."""
-    threading.Event().wait(seconds)
 
 
 def static_membership(crew: Crew) -> None:
@@ -280,20 +269,12 @@ PRICED: Final[dict[str, tuple[str, Callable[[Crew], None]]]] = {
 """Scenes by their groups, with the advice whose price they show: their members work and are away for as long either way."""
 
 
-@dataclass(slots=True)
-class _Play:
-    scene: Callable[[Crew], None]
-    crew: Crew
-    problem: Exception | None = None
-
-    def run(self) -> None:
-        try:
-            self.scene(self.crew)
-        except Exception as error:  # noqa: BLE001 - told by whoever waits for the thread
-            self.problem = error
-        finally:
-            for peer in self.crew.there.values():
-                peer.close()
+def _play(scene: Callable[[Crew], None], crew: Crew) -> None:
+    try:
+        scene(crew)
+    finally:
+        for peer in crew.there.values():
+            peer.close()
 
 
 def record(out: Path, way: str, groups: list[str]) -> None:
@@ -306,16 +287,9 @@ def record(out: Path, way: str, groups: list[str]) -> None:
     with LocalKafka(properties=properties, data_dir=out / "kafka") as kafka:
         servers = kafka.bootstrap_servers
         scenes = SCENES | {group: scene for group, (_, scene) in PRICED.items()}
-        plays = [_Play(scenes[each], Crew(each, servers, way == "with")) for each in groups]
-        threads = [threading.Thread(target=play.run) for play in plays]
+        crews = [Crew(each, servers, way == "with") for each in groups]
         with topics_with_records(servers):
-            for thread in threads:
-                thread.start()
-            for thread in threads:
-                thread.join()
-        for play in plays:
-            if play.problem is not None:
-                raise play.problem
+            together(partial(_play, scenes[each.group], each) for each in crews)
     keep(out / "kafka", out / "segments")
 
 
