@@ -40,7 +40,14 @@ from groupsdk.connect.rest.messages import (
     shown_config,
     task_status,
 )
-from groupsdk.connect.rest.openapi import PAGE, document
+from groupsdk.connect.rest.openapi import (
+    CONFIG,
+    Operation,
+    document,
+    operation,
+    operations_of,
+    page,
+)
 from groupsdk.connect.rest.resources import (
     LoggerRequests,
     OffsetRequests,
@@ -97,69 +104,33 @@ class RestApi:
         self._admin = worker.admin
         self._settings = settings
         self._forwarded = ForwardedRequests(worker.admin, settings.url)
+        self._internal = InternalRequests(worker.admin)
+        parts = self, self._internal, OffsetRequests(worker.admin), LoggerRequests(worker.admin)
+        self._operations = [each for part in parts for each in operations_of(part)]
 
     def app(self) -> Starlette:
-        name, task = "/connectors/{name}", "/connectors/{name}/tasks/{number}"
         routes: list[BaseRoute] = [
-            self._route("/", self.root),
-            self._route("/connectors", self.list_connectors),
-            self._route("/connectors", self.create, "POST"),
-            *(
-                self._route(path, handler, method)
-                for method, path, handler in InternalRequests(self._admin).routes()
-            ),
-            *(
-                self._route(path, handler, method)
-                for requests in (OffsetRequests(self._admin), LoggerRequests(self._admin))
-                for method, path, handler in requests.routes()
-            ),
-            self._route(f"{name}/topics", self.topics),
-            self._route(f"{name}/topics/reset", self.forget_topics, "PUT"),
-            self._route(name, self.show),
-            self._route(name, self.delete, "DELETE"),
-            self._route(f"{name}/config", self.show_config),
-            self._route(f"{name}/config", self.put_config, "PUT"),
-            self._route(f"{name}/config", self.patch_config, "PATCH"),
-            self._route(f"{name}/status", self.show_status),
-            self._route(f"{name}/tasks", self.show_tasks),
-            self._route(f"{task}/status", self.show_task_status),
-            self._route(f"{task}/restart", self.restart_task, "POST"),
-            self._route(f"{name}/restart", self.restart, "POST"),
-            *(
-                self._route(f"{name}/{verb}", self._target(target), "PUT")
-                for verb, target in (
-                    ("pause", TargetState.PAUSED),
-                    ("stop", TargetState.STOPPED),
-                    ("resume", TargetState.STARTED),
-                )
-            ),
-            self._route("/connector-plugins", self.plugins),
-            self._route("/connector-plugins/{kind}/config", self.show_plugin),
-            self._route("/connector-plugins/{kind}/config/validate", self.validate, "PUT"),
-            self._route("/health", self.health),
-            self._route("/health/live", self.live),
-            self._route("/metrics", self.metrics),
-            self._route("/openapi.json", self.openapi),
-            self._route("/docs", self.docs),
+            *(self._route(each.method, each.path, answer) for each, answer in self._operations),
+            self._route("GET", "/openapi.json", self.openapi),
+            self._route("GET", "/docs", self.docs),
         ]
         middleware = [
             Middleware(_WithoutSlash),
             Middleware(RequestGuard, settings=self._settings),
         ]
         if self._settings.user is not None:
-            passes = InternalRequests(self._admin).are_signed
             middleware.append(
                 Middleware(
                     BasicAuthentication,
                     settings=self._settings,
                     signed=self._forwarded,
-                    passes=passes,
+                    passes=self._internal.are_signed,
                 )
             )
         unknown = {HTTPException: _unknown}
         return Starlette(routes=routes, middleware=middleware, exception_handlers=unknown)
 
-    def _route(self, path: str, handler: Handler, method: str = "GET") -> Route:
+    def _route(self, method: str, path: str, handler: Handler) -> Route:
         async def answer(request: Request) -> Response:
             try:
                 try:
@@ -224,8 +195,8 @@ class RestApi:
             answer = await asyncio.to_thread(forward, method, target, headers, signed[-1])
         return answer
 
+    @operation("GET", "/", "Return the version of the worker")
     async def root(self, request: Request) -> Response:
-        """`GET /`: the version of this library and the id of the Kafka cluster."""
         about = {
             "version": __version__,
             "commit": "",
@@ -233,8 +204,9 @@ class RestApi:
         }
         return JsonAnswer(about)
 
+    @operation("GET", "/connectors", "List connectors; ?expand=status&expand=info says more")
     async def list_connectors(self, request: Request) -> Response:
-        """`GET /connectors`: the names; with `?expand=status` or `?expand=info` more of each (KIP-465)."""
+        """Answer with the names; expanded ones by name (KIP-465)."""
         expand = request.query_params.getlist("expand")
         names = self._admin.connectors()
         if not expand:
@@ -249,8 +221,22 @@ class RestApi:
                 about["info"] = connector_info(name, configs, classes)
         return JsonAnswer(described)
 
+    @operation(
+        "POST",
+        "/connectors",
+        "Create a connector",
+        201,
+        body={
+            "type": "object",
+            "properties": {
+                "name": {"type": "string"},
+                "config": CONFIG,
+                "initial_state": {"enum": [*_INITIAL]},
+            },
+        },
+    )
     async def create(self, request: Request) -> Response:
-        """`POST /connectors`: create a connector; 201, or 409 if it exists. `initial_state` is optional (KIP-980)."""
+        """Answer 409 if it exists. `initial_state` is optional (KIP-980)."""
         body = await json_object(request, str)
         name, config = body.get("name"), body.get("config")
         if not isinstance(name, str):
@@ -261,32 +247,44 @@ class RestApi:
         await done(created)
         return self._created(request, name)
 
+    @operation("GET", "/connectors/{name}", "Show a connector")
     async def show(self, request: Request) -> Response:
-        """`GET /connectors/NAME`: its configuration, with secrets masked, and its tasks."""
         name = self._name(request)
         return JsonAnswer(self._info(name))
 
+    @operation("DELETE", "/connectors/{name}", "Delete a connector", 204)
     async def delete(self, request: Request) -> Response:
-        """`DELETE /connectors/NAME`: delete a connector; 204."""
         await done(self._admin.delete_connector(request.path_params["name"]))
         return Response(status_code=204)
 
+    @operation("GET", "/connectors/{name}/config", "Show its configuration")
     async def show_config(self, request: Request) -> Response:
-        """`GET /connectors/NAME/config`: its configuration, with secrets masked."""
         name = self._name(request)
         config = self._admin.configs().connectors[name]
         return JsonAnswer({"name": name, **shown_config(config, self._admin.connector_classes())})
 
+    @operation(
+        "PUT",
+        "/connectors/{name}/config",
+        "Create the connector or replace its configuration",
+        body=CONFIG,
+    )
     async def put_config(self, request: Request) -> Response:
-        """`PUT /connectors/NAME/config`: create a connector (201) or replace its configuration (200)."""
+        """Answer 201 if it is new."""
         name, config = request.path_params["name"], _config(await json_object(request, str))
         created = await done(self._admin.put_connector(name, config))
         if created:
             return self._created(request, name)
         return JsonAnswer(self._info(name))
 
+    @operation(
+        "PATCH",
+        "/connectors/{name}/config",
+        "Change some keys of its configuration; null removes a key",
+        body={"type": "object", "additionalProperties": {"type": ["string", "null"]}},
+    )
     async def patch_config(self, request: Request) -> Response:
-        """`PATCH /connectors/NAME/config`: change some keys of a configuration; null removes a key (KIP-477)."""
+        """Change it as in KIP-477."""
         name, changes = self._name(request), await json_object(request, str)
         gone = {key for key, value in changes.items() if value is None}
         kept = {**self._admin.configs().connectors[name], **_config(changes, gone)}
@@ -294,12 +292,16 @@ class RestApi:
         await done(self._admin.put_connector(name, config))
         return JsonAnswer(self._info(name))
 
+    @operation(
+        "GET",
+        "/connectors/{name}/status",
+        "Show the state of the connector and its tasks, and their workers",
+    )
     async def show_status(self, request: Request) -> Response:
-        """`GET /connectors/NAME/status`: the states of a connector and its tasks, with their workers."""
         return JsonAnswer(self._status(self._name(request)))
 
+    @operation("GET", "/connectors/{name}/tasks", "Show its tasks with their configurations")
     async def show_tasks(self, request: Request) -> Response:
-        """`GET /connectors/NAME/tasks`: a connector's tasks with their configurations, secrets masked."""
         name, configs = self._name(request), self._admin.configs()
         classes = self._admin.connector_classes()
         return JsonAnswer(
@@ -314,13 +316,14 @@ class RestApi:
             ]
         )
 
+    @operation("GET", "/connectors/{name}/tasks/{number}/status", "Show the state of a task")
     async def show_task_status(self, request: Request) -> Response:
-        """`GET /connectors/NAME/tasks/NUMBER/status`: the state of a task, with its worker."""
         task = self._task(request)
         return JsonAnswer(task_status(task, self._admin.statuses()))
 
+    @operation("POST", "/connectors/{name}/tasks/{number}/restart", "Restart a task", 204)
     async def restart_task(self, request: Request) -> Response:
-        """`POST /connectors/NAME/tasks/NUMBER/restart`: restart a task, on whichever worker it runs; 204.
+        """Restart it on whichever worker it runs.
 
         A task of this worker restarts whatever its state is. A task of another one restarts only if it has failed,
         along with the connector's other failed tasks.
@@ -331,12 +334,14 @@ class RestApi:
             await done(self._admin.restart(RestartRequest(task.connector, True, True)))
         return Response(status_code=204)
 
+    @operation(
+        "POST",
+        "/connectors/{name}/restart",
+        "Restart it; ?includeTasks=true also its tasks, ?onlyFailed=true only the failed ones",
+        204,
+    )
     async def restart(self, request: Request) -> Response:
-        """`POST /connectors/NAME/restart`: restart a connector; 204 (KIP-745).
-
-        With `?includeTasks=true` its tasks restart as well, with `?onlyFailed=true` only those that have failed; then
-        202 with the status.
-        """
+        """Restart it as in KIP-745; with its tasks, the answer is 202 with the status."""
         name = request.path_params["name"]
         include = _flag(request, "includeTasks")
         asked = RestartRequest(name, include, _flag(request, "onlyFailed"))
@@ -345,15 +350,19 @@ class RestApi:
             return Response(status_code=204)
         return JsonAnswer(self._status(self._name(request)), 202)
 
+    @operation("GET", "/connectors/{name}/topics", "List the topics that its tasks have used")
     async def topics(self, request: Request) -> Response:
-        """`GET /connectors/NAME/topics`: the topics that its tasks have used (KIP-558); 403 if they are not tracked."""
+        """Answer 403 if they are not tracked (KIP-558)."""
         if not self._admin.topic_tracking.enable:
             return error_answer(403, "topics are not tracked: topic.tracking.enable is false")
         name = self._name(request)
         return JsonAnswer({name: {"topics": list(self._admin.topics(name))}})
 
+    @operation(
+        "PUT", "/connectors/{name}/topics/reset", "Clear the list of topics that it has used", 202
+    )
     async def forget_topics(self, request: Request) -> Response:
-        """`PUT /connectors/NAME/topics/reset`: reset those; topics still in use reappear. 202, or 403 if forbidden."""
+        """Answer 403 if that is forbidden; topics still in use reappear."""
         tracking = self._admin.topic_tracking
         if not (tracking.enable and tracking.allow_reset):
             what = "enable" if not tracking.enable else "allow.reset"
@@ -361,24 +370,38 @@ class RestApi:
         self._admin.forget_topics(self._name(request))
         return Response(status_code=202)
 
-    def _target(self, target: TargetState) -> Handler:
-        async def put(request: Request) -> Response:
-            await done(self._admin.set_target_state(request.path_params["name"], target))
-            return Response(status_code=204 if target is TargetState.STOPPED else 202)
+    @operation("PUT", "/connectors/{name}/pause", "Pause its tasks", 202)
+    async def pause(self, request: Request) -> Response:
+        return await self._retarget(request, TargetState.PAUSED)
 
-        return put
+    @operation("PUT", "/connectors/{name}/stop", "Stop its tasks until it is resumed", 204)
+    async def stop(self, request: Request) -> Response:
+        return await self._retarget(request, TargetState.STOPPED)
 
+    @operation("PUT", "/connectors/{name}/resume", "Resume it", 202)
+    async def resume(self, request: Request) -> Response:
+        return await self._retarget(request, TargetState.STARTED)
+
+    async def _retarget(self, request: Request, target: TargetState) -> Response:
+        await done(self._admin.set_target_state(request.path_params["name"], target))
+        return Response(status_code=204 if target is TargetState.STOPPED else 202)
+
+    @operation("GET", "/connector-plugins", "List the classes that configurations may name")
     async def plugins(self, request: Request) -> Response:
-        """`GET /connector-plugins`: the classes that configurations may name."""
         return JsonAnswer(listed(self._admin.connector_classes()))
 
+    @operation("GET", "/connector-plugins/{kind}/config", "Show the configuration keys of a class")
     async def show_plugin(self, request: Request) -> Response:
-        """`GET /connector-plugins/CLASS/config`: the keys that a class requires."""
         kind = request.path_params["kind"]
         return JsonAnswer(definitions(self._admin.connector_classes(), kind))
 
+    @operation(
+        "PUT",
+        "/connector-plugins/{kind}/config/validate",
+        "Validate a configuration and return the errors of each key",
+        body=CONFIG,
+    )
     async def validate(self, request: Request) -> Response:
-        """`PUT /connector-plugins/CLASS/config/validate`: check a configuration, key by key, without storing it."""
         kind, config = request.path_params["kind"], _config(await json_object(request, str))
         classes, providers = self._admin.connector_classes(), self._admin.providers
         definitions(classes, kind)  # which refuses one that does not exist
@@ -387,8 +410,11 @@ class RestApi:
         )
         return JsonAnswer(await done(checking))
 
+    @operation(
+        "GET", "/health", "Return whether the worker is ready: an active member of its group"
+    )
     async def health(self, request: Request) -> Response:
-        """`GET /health`: whether the worker is ready, that is, an active member of the group (KIP-1017)."""
+        """Answer as in KIP-1017."""
         asked = asyncio.wrap_future(self._worker.requests.put(self._worker.health))
         try:
             health = await asyncio.wait_for(asked, _HEALTH_S)
@@ -397,24 +423,26 @@ class RestApi:
             health = Health("unhealthy", said)
         return _health_answer(request, health)
 
+    @operation("GET", "/health/live", "Return whether the worker runs, with or without Kafka")
     async def live(self, request: Request) -> Response:
-        """`GET /health/live`: whether the worker's thread runs, with or without Kafka."""
         health = self._worker.liveness()
         return _health_answer(request, health)
 
+    @operation("GET", "/metrics", "Return the metrics of the worker as OpenMetrics text")
     async def metrics(self, request: Request) -> Response:
-        """`GET /metrics`: the worker's metrics for Prometheus, in its own format or, where accepted, OpenMetrics."""
+        """Answer in Prometheus' own format or, where accepted, as OpenMetrics."""
         measured = await asyncio.to_thread(lambda: list(worker_families(self._worker, {})))
         text, media_type = exposition(measured, request.headers.get("accept", ""))
         return Response(text, headers={"content-type": media_type})
 
     async def openapi(self, request: Request) -> Response:
-        """`GET /openapi.json`: the OpenAPI description of these routes."""
-        return JsonAnswer(document())
+        return JsonAnswer(document(self._described()))
 
     async def docs(self, request: Request) -> Response:
-        """`GET /docs`: the same description as an HTML page."""
-        return HTMLResponse(PAGE)
+        return HTMLResponse(page(self._described()))
+
+    def _described(self) -> list[Operation]:
+        return sorted((each for each, _ in self._operations), key=lambda each: each.path)
 
     def _created(self, request: Request, name: str) -> Response:
         place = f"{str(request.base_url).rstrip('/')}/connectors/{quote(name, safe='')}"

@@ -27,7 +27,8 @@ from groupsdk.connect.errors import (
     RequestSignatureError,
     UnknownConnectorError,
 )
-from groupsdk.connect.rest.messages import BadRequestError, Handler, done, parsed_beside, read_body
+from groupsdk.connect.rest.messages import BadRequestError, done, parsed_beside, read_body
+from groupsdk.connect.rest.openapi import CONFIG, operation
 from groupsdk.connect.rest.session_key import SessionKey
 from groupsdk.connect.store.config_backing_store import MAX_TASKS, Config
 from groupsdk.http.access import error_answer
@@ -179,12 +180,6 @@ class InternalRequests:
     def __init__(self, worker: ConnectorAdmin) -> None:
         self._worker = worker
 
-    def routes(self) -> list[tuple[str, str, Handler]]:
-        return [
-            ("POST", "/connectors/{name}/tasks", self.put_task_configs),
-            ("PUT", "/connectors/{name}/fence", self.fence),
-        ]
-
     def are_signed(self, request: Request) -> bool:
         """Return whether a request must be authenticated by a signature rather than a password."""
         if not self._worker.signs_requests:
@@ -196,15 +191,27 @@ class InternalRequests:
         request.scope[_SIGNED] = True
         return True
 
+    @operation(
+        "POST",
+        "/connectors/{name}/tasks",
+        "For other workers, signed: set its tasks",
+        204,
+        body={"type": "array", "items": CONFIG},
+    )
     async def put_task_configs(self, request: Request) -> Response:
-        """`POST /connectors/NAME/tasks`: set the task configurations that another worker has planned; 204."""
         body = await self._verified(request)
         configs = _configs(await parsed_beside(body))
         await self._done(self._worker.put_task_configs(request.path_params["name"], configs))
         return Response(status_code=204)
 
+    @operation(
+        "PUT",
+        "/connectors/{name}/fence",
+        "For other workers, signed: fence the producers of its former tasks",
+        204,
+    )
     async def fence(self, request: Request) -> Response:
-        """`PUT /connectors/NAME/fence`: fence the producers of a connector's former tasks (KIP-618); 204."""
+        """Fence them before new ones start (KIP-618)."""
         await self._verified(request)
         await self._done(self._worker.fence_tasks(request.path_params["name"]))
         return Response(status_code=204)

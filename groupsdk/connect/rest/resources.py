@@ -16,7 +16,8 @@ from groupsdk.connect.connectors.admin import ConnectorAdmin
 from groupsdk.connect.connectors.connector_config import check_config
 from groupsdk.connect.connectors.secrets import NO_PROVIDERS, ConfigProviders, masked
 from groupsdk.connect.errors import ConnectorConfigError, UnknownConnectorError
-from groupsdk.connect.rest.messages import BadRequestError, Handler, done, json_object
+from groupsdk.connect.rest.messages import BadRequestError, done, json_object
+from groupsdk.connect.rest.openapi import operation
 from groupsdk.connect.tasks.task import CLASS_KEY, Connector, TaskState
 from groupsdk.http.access import JsonAnswer
 
@@ -32,23 +33,23 @@ class LoggerRequests:
     def __init__(self, worker: ConnectorAdmin) -> None:
         self._worker = worker
 
-    def routes(self) -> list[tuple[str, str, Handler]]:
-        return [
-            ("GET", "/admin/loggers", self.list_loggers),
-            ("GET", "/admin/loggers/{logger}", self.show),
-            ("PUT", "/admin/loggers/{logger}", self.put),
-        ]
-
+    @operation("GET", "/admin/loggers", "List the loggers with a level of their own")
     async def list_loggers(self, request: Request) -> Response:
-        """`GET /admin/loggers`: the levels of all loggers of this worker's process (KIP-495)."""
+        """Answer with those of all loggers of this worker's process (KIP-495)."""
         return JsonAnswer(self._worker.loggers.all())
 
+    @operation("GET", "/admin/loggers/{logger}", "Show the level of a logger")
     async def show(self, request: Request) -> Response:
-        """`GET /admin/loggers/LOGGER`: the level of a logger; 404 if there is no such logger."""
         return JsonAnswer(self._worker.loggers.show(request.path_params["logger"]))
 
+    @operation(
+        "PUT",
+        "/admin/loggers/{logger}",
+        "Set the level of a logger and those below it; ?scope=cluster on all workers",
+        body={"type": "object", "properties": {"level": {"type": "string"}}},
+    )
     async def put(self, request: Request) -> Response:
-        """`PUT /admin/loggers/LOGGER`: set a level here, or with `?scope=cluster` on all running workers (KIP-976)."""
+        """Set it here, or on all running workers (KIP-976)."""
         name, level = request.path_params["logger"], (await json_object(request)).get("level")
         if not isinstance(level, str | int | float):
             raise BadRequestError(f"level: must be a string, not {level!r}")
@@ -65,32 +66,34 @@ class LoggerRequests:
 
 
 _PATH: Final = "/connectors/{name}/offsets"
+_PARTITION: Final = {"type": "object", "properties": {"task": {"type": "string"}}}
+_OFFSET: Final = {"type": ["object", "null"]}
+_ENTRY: Final = {"type": "object", "properties": {"partition": _PARTITION, "offset": _OFFSET}}
 
 
 class OffsetRequests:
     def __init__(self, worker: ConnectorAdmin) -> None:
         self._worker = worker
 
-    def routes(self) -> list[tuple[str, str, Handler]]:
-        return [
-            ("GET", _PATH, self.show),
-            ("PATCH", _PATH, self.alter),
-            ("DELETE", _PATH, self.reset),
-        ]
-
+    @operation("GET", _PATH, "Show the committed states of its tasks")
     async def show(self, request: Request) -> Response:
-        """`GET /connectors/NAME/offsets`: the committed states of its tasks, planned or not (KIP-875)."""
+        """Answer with those of all tasks, planned or not (KIP-875)."""
         states = self._worker.task_states(request.path_params["name"])
         offsets = [{"partition": {"task": task}, "offset": states[task]} for task in sorted(states)]
         return JsonAnswer({"offsets": offsets})
 
+    @operation(
+        "PATCH",
+        _PATH,
+        "Set the committed states of some of its tasks while it is stopped; null deletes a state",
+        body={"type": "object", "properties": {"offsets": {"type": "array", "items": _ENTRY}}},
+    )
     async def alter(self, request: Request) -> Response:
-        """`PATCH /connectors/NAME/offsets`: set states of some tasks of a stopped connector; null removes a state."""
         states = _states((await json_object(request)).get("offsets"))
         return await self._set(request, states)
 
+    @operation("DELETE", _PATH, "Delete the committed states of its tasks while it is stopped")
     async def reset(self, request: Request) -> Response:
-        """`DELETE /connectors/NAME/offsets`: remove all states of a stopped connector's tasks."""
         return await self._set(request, None)
 
     async def _set(self, request: Request, states: dict[str, TaskState | None] | None) -> Response:

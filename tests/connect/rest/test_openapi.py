@@ -1,25 +1,26 @@
-"""Holds the description to the routes that there are."""
+"""Holds the description of the routes to what the methods that answer them say."""
 
-from groupsdk.connect.rest.api import RestApi
-from groupsdk.connect.rest.openapi import OPERATIONS, PAGE, document
-from groupsdk.http.settings import HttpSettings
-from tests.connect.workers import standalone
+from tests.connect.rest.test_api import Client, ask
 
 
-def test_every_route_is_described_and_every_description_is_a_route() -> None:
-    with standalone() as worker:
-        routes = {
-            (method.lower(), route.path)  # type: ignore[attr-defined]
-            for route in RestApi(worker, HttpSettings()).app().routes
-            for method in route.methods - {"HEAD"}  # type: ignore[attr-defined]  # all are Routes
-        }
-    described = {(method, path) for method, path, *_ in OPERATIONS}
-    assert routes - described == {("get", "/openapi.json"), ("get", "/docs")}
-    assert described <= routes
-    assert set(document()["paths"]) == {path for _, path in described}
+__all__ = ["ask"]  # the fixture
 
 
-def test_the_page_needs_nothing_from_elsewhere() -> None:
-    assert "http://" not in PAGE
-    assert "https://" not in PAGE
-    assert "/connectors/{name}/status" in PAGE
+def test_operations_are_described(ask: Client) -> None:
+    paths = ask("GET", "/openapi.json")[1]["paths"]
+    assert len(paths) == 24
+    created = paths["/connectors"]["post"]
+    assert created["summary"] == "Create a connector"
+    assert created["responses"].keys() == {"201", "default"}
+    body = created["requestBody"]["content"]["application/json"]["schema"]
+    assert body["properties"].keys() == {"name", "config", "initial_state"}
+    status = paths["/connectors/{name}/tasks/{number}/status"]["get"]
+    assert [each["name"] for each in status["parameters"]] == ["name", "number"]
+    assert "requestBody" not in status
+
+
+def test_the_page_needs_nothing_from_elsewhere(ask: Client) -> None:
+    page = ask("GET", "/docs")[1]
+    assert b"http://" not in page
+    assert b"https://" not in page
+    assert b"/connectors/{name}/status" in page
