@@ -3,7 +3,8 @@
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from groupsdk.shards.plan import Claims, Plan, PlanMemory, PlanSettings, plan_shards
+from groupsdk.shards.config import ShardConfig
+from groupsdk.shards.plan import Claims, Plan, PlanMemory, plan_shards
 from groupsdk.shards.types import Shard, ShardError, digest_of
 from groupsdk.wire.shards.protocol import (
     GENERATION_BITS,
@@ -132,7 +133,7 @@ def assign_shards(
     generation: int,
     incarnation: int,
     memory: LeaderMemory,
-    settings: PlanSettings,
+    config: ShardConfig,
     now_ms: int,
     error: ShardError | None = None,
 ) -> GroupPlan:
@@ -148,15 +149,15 @@ def assign_shards(
         shards: the list, from `checked_shards`; None: it is not known, so everybody keeps what it holds.
         incarnation: `known_incarnation`, or a new one of at least `least_incarnation`.
         memory: from the last plan of this process, or an empty one.
-        settings: the leader's.
+        config: the leader's.
         now_ms: the leader's monotonic clock.
         error: why the list is not known.
     """
     held = _held(members)
     if shards is None:
-        return _kept(members, held, generation, incarnation, memory, settings, error)
+        return _kept(members, held, generation, incarnation, memory, config, error)
     claims = Claims({name: member for name, (_, member) in held.items()}, _claimants(members))
-    plan, planned = plan_shards(shards, members, claims, memory.plan, settings, now_ms)
+    plan, planned = plan_shards(shards, members, claims, memory.plan, config, now_ms)
     drains = _drains(members, claims, memory.drains)
     gives = any(name not in claims.all for name in plan.targets)
     kept = _kept_by_owners(plan, members, claims, None if gives else drains)
@@ -199,20 +200,20 @@ def assign_shards(
         )
         for member in members
     }
-    told, encoded, size = _encoded(assignments, shards, members, settings)
-    if size > settings.record_max_bytes:
-        too_large = ShardError(_size_text(size, settings) + ", so nothing was planned")
-        return _kept(members, held, generation, incarnation, memory, settings, too_large)
+    told, encoded, size = _encoded(assignments, shards, members, config)
+    if size > config.group_record_max_bytes:
+        too_large = ShardError(_size_text(size, config) + ", so nothing was planned")
+        return _kept(members, held, generation, incarnation, memory, config, too_large)
     warnings = []
-    if size > _WARN_FROM * settings.record_max_bytes:
-        warnings.append(_size_text(size, settings))
+    if size > _WARN_FROM * config.group_record_max_bytes:
+        warnings.append(_size_text(size, config))
     return GroupPlan(
         told,
         encoded,
         plan,
         LeaderMemory(planned, digest, drains, rounds),
         size,
-        _absence(absent, settings) or _next_loads(members, planned, settings, now_ms),
+        _absence(absent, config) or _next_loads(members, planned, config, now_ms),
         tuple(warnings),
     )
 
@@ -226,11 +227,12 @@ def _may_be_absent(state: MemberState, generation: int) -> bool:
     return state.instance_id is not None and state.progress.generation < generation - 2
 
 
-def _absence(absent: Collection[str], settings: PlanSettings) -> tuple[int, str] | None:
+def _absence(absent: Collection[str], config: ShardConfig) -> tuple[int, str] | None:
     """Return when to look again at members that may be absent: those that live after all missed what they were told."""
     if not absent:
         return None
-    return settings.absence_ms, f"shards wait for {', '.join(sorted(absent))}, which may be absent"
+    wait_ms = config.member.session_timeout_ms + config.member.heartbeat_interval_ms
+    return wait_ms, f"shards wait for {', '.join(sorted(absent))}, which may be absent"
 
 
 def record_bytes(members: Mapping[str, MemberState], encoded: Mapping[str, bytes]) -> int:
@@ -244,8 +246,8 @@ def record_bytes(members: Mapping[str, MemberState], encoded: Mapping[str, bytes
     return _RECORD_BYTES + _MEMBER_BYTES * len(members) + strings + data
 
 
-def _size_text(size: int, settings: PlanSettings) -> str:
-    limit = settings.record_max_bytes
+def _size_text(size: int, config: ShardConfig) -> str:
+    limit = config.group_record_max_bytes
     return (
         f"the record of the group would have {size} bytes, {size / limit:.0%} of the {limit} bytes of "
         "group.record.max.bytes. Names with a common prefix and a number at the end, fewer standbys, or several "
@@ -283,7 +285,7 @@ def _encoded(
     assignments: Mapping[str, ShardAssignment],
     shards: Sequence[Shard],
     members: Mapping[str, MemberState],
-    settings: PlanSettings,
+    config: ShardConfig,
 ) -> tuple[Mapping[str, ShardAssignment], Mapping[str, bytes], int]:
     """Return assignments with the weights of shards, as bytes as well, and the size of the group's record.
 
@@ -301,7 +303,7 @@ def _encoded(
         for member, each in assignments.items()
     }
     size_then = size + sum(weights_bytes(each) for each in weighed.values())
-    if size_then > _WARN_FROM * settings.record_max_bytes:
+    if size_then > _WARN_FROM * config.group_record_max_bytes:
         return assignments, encoded, size
     return (
         weighed,
@@ -316,7 +318,7 @@ def _kept(
     generation: int,
     incarnation: int,
     memory: LeaderMemory,
-    settings: PlanSettings,
+    config: ShardConfig,
     error: ShardError | None,
 ) -> GroupPlan:
     """Let everybody keep what it holds, and stand by for what it stands by for."""
@@ -336,7 +338,7 @@ def _kept(
         )
         for member, state in members.items()
     }
-    told, encoded, size = _encoded(assignments, memory.plan.shards, members, settings)
+    told, encoded, size = _encoded(assignments, memory.plan.shards, members, config)
     plan = Plan(targets={name: member for name, (_, member) in held.items()})
     return GroupPlan(told, encoded, plan, memory, size, error=error)
 
@@ -417,12 +419,12 @@ def _standbys(
 
 
 def _next_loads(
-    members: Mapping[str, MemberState], planned: PlanMemory, settings: PlanSettings, now_ms: int
+    members: Mapping[str, MemberState], planned: PlanMemory, config: ShardConfig, now_ms: int
 ) -> tuple[int, str] | None:
     """Return when loads are due again, in a group in which they are known."""
     if planned.loads_at_ms is None or not any(state.loads for state in members.values()):
         return None
-    wait_ms = max(planned.loads_at_ms + settings.load_interval_ms - now_ms, 0)
+    wait_ms = max(planned.loads_at_ms + config.load_interval_ms - now_ms, 0)
     return wait_ms, "time to balance the loads"
 
 

@@ -15,7 +15,6 @@ from groupsdk.shards.handover import (
     known_incarnation,
     least_incarnation,
 )
-from groupsdk.shards.plan import PlanSettings
 from groupsdk.shards.steps import Ask, Outcome, StoreCall
 from groupsdk.shards.types import Shard, ShardError, checked_shards, digest_of
 from groupsdk.wire.shards.names import GREATEST_COUNT
@@ -51,14 +50,6 @@ class Leader:
         self._ask_shards = ask_shards
         self._store = store
         self._now_s = now_s
-        self._settings = PlanSettings(
-            standbys=config.standbys,
-            load_threshold=config.load_threshold,
-            load_move_budget=config.load_move_budget,
-            load_interval_ms=config.load_interval_ms,
-            record_max_bytes=config.group_record_max_bytes,
-            absence_ms=config.member.session_timeout_ms + config.member.heartbeat_interval_ms,
-        )
         self._memory = LeaderMemory()
         self.told_digest = 0
         """That of the list for which this worker's last assignment was made; 0: none is known."""
@@ -99,7 +90,7 @@ class Leader:
             generation,
             incarnation,
             self._memory,
-            self._settings,
+            self._config,
             now_ms,
             None if error is None else _as_shard_error(error),
         )

@@ -18,7 +18,6 @@ from groupsdk.shards.owner import (
     CallBeside,
     Leave,
     Owner,
-    OwnerSettings,
     Rejoin,
     TellGained,
     TellLost,
@@ -138,21 +137,15 @@ class ShardMembership:
         self._callbacks = callbacks
         self._member = member
         self._now_ms = now_ms
-        member_config = config.member
-        settings = OwnerSettings(
-            config.release_timeout_ms,
-            member_config.retry_backoff_ms,
-            member_config.retry_backoff_max_ms,
-        )
-        self.owner = Owner(settings, self.held)
+        self.owner = Owner(config, self.held)
         self._role = MemberState(
             endpoint=config.endpoint,
             zone=config.zone,
             capabilities=frozenset(config.capabilities),
             capacity=float(config.capacity),
             max_shards=config.max_shards,
-            instance_id=member_config.group_instance_id,
-            client_id=member_config.client_id,
+            instance_id=config.member.group_instance_id,
+            client_id=config.member.client_id,
         )
         self.leader = Leader(config, lambda: callbacks.shards(), store, now_s)
         self._woken = False

@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final
 
+from groupsdk.settings.config import MemberConfig
+from groupsdk.shards.config import ShardConfig
 from groupsdk.shards.types import Lease
 
 
@@ -160,23 +162,11 @@ class _Retry:
     failures: int = 0
     at_ms: int = 0
 
-    def failed(self, now_ms: int, settings: "OwnerSettings") -> None:
+    def failed(self, now_ms: int, member: MemberConfig) -> None:
         if self.failures:
-            wait_ms = settings.retry_backoff_ms << min(self.failures - 1, 31)
-            self.at_ms = now_ms + min(wait_ms, settings.retry_backoff_max_ms)
+            wait_ms = member.retry_backoff_ms << min(self.failures - 1, 31)
+            self.at_ms = now_ms + min(wait_ms, member.retry_backoff_max_ms)
         self.failures += 1
-
-
-@dataclass(frozen=True, slots=True)
-class OwnerSettings:
-    """The settings that concern an `Owner`, in milliseconds."""
-
-    release_timeout_ms: int = 30_000
-    """How long a release may take, all its attempts together."""
-    retry_backoff_ms: int = 100
-    """The wait after user code that raised twice in a row; it doubles."""
-    retry_backoff_max_ms: int = 1_000
-    """The longest one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,11 +217,11 @@ class Owner:
         held: what a `Lease` asks whether it is in force.
     """
 
-    def __init__(self, settings: OwnerSettings, held: Callable[[Lease], bool]) -> None:
+    def __init__(self, config: ShardConfig, held: Callable[[Lease], bool]) -> None:
         self.holdings = NOTHING
         self.drained = False
         """Whether the worker has given up everything and left because it was to drain."""
-        self._settings = settings
+        self._config = config
         self._held = held
         self._owned: dict[str, _Owned] = {}
         self._standbys: dict[str, StandbyState] = {}
@@ -350,7 +340,7 @@ class Owner:
 
     def releases_since(self, told_ms: int) -> bool:
         """Return whether anything is still to be released that was taken at this time or later."""
-        late_ms = told_ms + self._settings.release_timeout_ms
+        late_ms = told_ms + self._config.release_timeout_ms
         return any(
             mine.state in GOING and mine.release_by_ms >= late_ms for mine in self._owned.values()
         )
@@ -391,7 +381,7 @@ class Owner:
 
     def due_ms(self, now_ms: int) -> int | None:
         """Return when `next_action` has something to do next though nothing is reported until then; None: never."""
-        timeout_ms = self._settings.release_timeout_ms
+        timeout_ms = self._config.release_timeout_ms
         times = [retry.at_ms for retry in self._standby_retries.values()]
         if self._leave_by_ms is not None:
             times.append(self._leave_by_ms)
@@ -419,7 +409,7 @@ class Owner:
         for lease in () if told is None else told.leases:
             mine = self._owned.get(lease.name)
             if mine is not None and mine.lease == lease:
-                mine.retry.failed(now_ms, self._settings)
+                mine.retry.failed(now_ms, self._config.member)
 
     def finished(self, call_id: int, now_ms: int, *, raised: bool) -> None:
         """Take note that a callback which ran beside poll has ended."""
@@ -444,7 +434,7 @@ class Owner:
 
     def _take(self, mine: _Owned, now_ms: int) -> None:
         if self._move(mine, Trigger.TAKE):
-            mine.release_by_ms = now_ms + self._settings.release_timeout_ms
+            mine.release_by_ms = now_ms + self._config.release_timeout_ms
             mine.retry = _Retry()
 
     def _forget_gone(self) -> None:
@@ -463,7 +453,7 @@ class Owner:
         self.expelled = True
         names = sorted(mine.lease.name for mine in late)
         self.lose()
-        timeout_ms = self._settings.release_timeout_ms
+        timeout_ms = self._config.release_timeout_ms
         self._steps = [
             Leave(
                 f"on_shards_released has not returned within {timeout_ms} ms for {_listed(names)}"
@@ -526,7 +516,7 @@ class Owner:
         for name, mine in self._owned.items():
             if mine.state not in (ShardState.GIVEN, ShardState.GAINING):
                 continue
-            waits = name in running and now_ms < mine.given_ms + self._settings.release_timeout_ms
+            waits = name in running and now_ms < mine.given_ms + self._config.release_timeout_ms
             if not waits and now_ms >= mine.retry.at_ms:
                 self._move(mine, Trigger.TELL)
                 leases.append(mine.lease)
@@ -549,7 +539,7 @@ class Owner:
                 if self._leaving:  # and waits for no second attempt
                     self._move(mine, Trigger.LOSE)
                 elif self._move(mine, Trigger.FAIL):
-                    mine.retry.failed(now_ms, self._settings)
+                    mine.retry.failed(now_ms, self._config.member)
             else:
                 released += self._move(mine, Trigger.FINISH)
         self._forget_gone()
@@ -562,7 +552,7 @@ class Owner:
             return False
         self._wanted_standbys = frozenset()
         if self._leave_by_ms is None and not self.drained:
-            self._leave_by_ms = now_ms + self._settings.release_timeout_ms
+            self._leave_by_ms = now_ms + self._config.release_timeout_ms
         return not self._standbys
 
     def _leave_if_ready(self, now_ms: int) -> None:
@@ -580,7 +570,7 @@ class Owner:
                 continue
             self._standbys.pop(name, None)
             if call.callback is Callback.PREPARE and raised:
-                self._standby_retries.setdefault(name, _Retry()).failed(now_ms, self._settings)
+                self._standby_retries.setdefault(name, _Retry()).failed(now_ms, self._config.member)
 
     def _readiness(self) -> dict[str, bool]:
         return {

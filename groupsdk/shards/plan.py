@@ -4,6 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import floor
 
+from groupsdk.shards.config import ShardConfig
 from groupsdk.shards.loads import balance_of, effective_weights, relieve
 from groupsdk.shards.placement import place
 from groupsdk.shards.standbys import place_standbys
@@ -13,24 +14,6 @@ from groupsdk.wire.shards.protocol import MemberState
 
 
 _SHOWN = 5
-
-
-@dataclass(frozen=True, slots=True)
-class PlanSettings:
-    """The leader's settings that decide what is planned."""
-
-    standbys: int = 0
-    """How many members stand by for each shard."""
-    load_threshold: float = 1.25
-    """From which greatest load over the mean on loads make shards move: until half of what is above 1 is left."""
-    load_move_budget: float = 0.1
-    """At most this part of all shards moves at a time because of loads."""
-    load_interval_ms: int = 300_000
-    """How often loads may make shards move."""
-    record_max_bytes: int = 1_000_000
-    """How large the group's record may become; Kafka's `message.max.bytes` of __consumer_offsets."""
-    absence_ms: int = 60_000
-    """By when the session of a static member that has ended is over, unless there is a rebalance."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +85,7 @@ def plan_shards(
     members: Mapping[str, MemberState],
     claims: Claims,
     memory: PlanMemory,
-    settings: PlanSettings,
+    config: ShardConfig,
     now_ms: int,
 ) -> tuple[Plan, PlanMemory]:
     """Plan who should own what.
@@ -113,12 +96,12 @@ def plan_shards(
     Args:
         shards: the list, checked and sorted.
         memory: of the last plan of this process, or an empty one.
-        settings: the leader's.
+        config: the leader's.
         now_ms: the leader's monotonic clock.
     """
     roles = {member: _role(state) for member, state in members.items()}
     takers = sorted(member for member, state in members.items() if not state.draining)
-    is_due = memory.loads_at_ms is None or now_ms - memory.loads_at_ms >= settings.load_interval_ms
+    is_due = memory.loads_at_ms is None or now_ms - memory.loads_at_ms >= config.load_interval_ms
     loads = {**memory.loads, **_told(members, claims.owners)} if is_due else memory.loads
     loads = {shard.name: loads[shard.name] for shard in shards if shard.name in loads}
     remembered = PlanMemory(shards, roles, {}, loads, now_ms if is_due else memory.loads_at_ms)
@@ -130,10 +113,10 @@ def plan_shards(
         targets = place(work)
     plan = Plan()
     if loads and is_due and takers:
-        targets, plan = _relieved(work, targets, settings)
+        targets, plan = _relieved(work, targets, config)
     plan = _described(work, targets, claims, plan)
-    if settings.standbys and takers:
-        plan = replace(plan, standbys=_standbys(work, targets, members, claims, settings.standbys))
+    if config.standbys and takers:
+        plan = replace(plan, standbys=_standbys(work, targets, members, claims, config.standbys))
     return plan, replace(remembered, targets=plan.targets)
 
 
@@ -196,15 +179,15 @@ def _standing(
     return found
 
 
-def _relieved(work: Work, targets: list[int], settings: PlanSettings) -> tuple[list[int], Plan]:
+def _relieved(work: Work, targets: list[int], config: ShardConfig) -> tuple[list[int], Plan]:
     """Move what loads make necessary, within the budget."""
     balance = balance_of(work, targets)
-    allowed = settings.load_threshold - 1
+    allowed = config.load_threshold - 1
     if balance.excess <= allowed:
         return targets, Plan()
     # well below the threshold, so that noise does not reach it again
     goal = balance.least * (1 + allowed / 2)
-    budget = max(1, floor(len(targets) * settings.load_move_budget))
+    budget = max(1, floor(len(targets) * config.load_move_budget))
     moved = relieve(work, targets, goal, budget)
     if _changed(targets, moved) < budget:
         return moved, Plan()

@@ -18,12 +18,11 @@ from typing_extensions import override
 from assignors import assign_range
 from groupsdk.assignment import Assignment, Cluster, Subscription
 from groupsdk.shards.handover import GroupPlan, LeaderMemory, assign_shards
-from groupsdk.shards.plan import PlanSettings
 from groupsdk.shards.types import checked_shards
 from groupsdk.wire.shards.protocol import decode_member, encode_member
 from tests.benchmarks.moves_picture import Aiokafka
 from tests.benchmarks.report import Result
-from tests.shards.paper_group import PaperGroup
+from tests.shards.paper_group import CONFIG, PaperGroup, shard_config
 
 
 _ROUNDS = 3
@@ -67,7 +66,7 @@ def build(shards: int, members: int) -> QuietGroup:
     """Make a group in which members have been replaced one by one."""
     chance = random.Random(1)
     listed = checked_shards(f"shard-{number}" for number in range(shards))
-    group = QuietGroup(listed, PlanSettings(record_max_bytes=_UNLIMITED))
+    group = QuietGroup(listed, shard_config(group_record_max_bytes=_UNLIMITED))
     for number in range(members):
         group.join(member_id(chance, number))
     group.settle()
@@ -90,7 +89,7 @@ def turn_into(group: QuietGroup, kind: str) -> QuietGroup:
             replace(shard, weight=chance.paretovariate(_SHAPE)) for shard in group.shards
         )
         # in which a hundred thousand different weights find no room, so that the leader leaves them out
-        group.settings = PlanSettings()
+        group.config = CONFIG
     if "measured loads" in kind:
         for member, state in group.members.items():
             loads = {name: chance.uniform(0.5, 1.5) for name in state.held}

@@ -48,13 +48,12 @@ def test_two_functions_are_a_program(function: object) -> None:
     else:
         app.task(host="process")(crawl)
     worker = app.start_standalone(None)
-    store: object = worker._store
     eventually(
         lambda: (
-            {key: value[1] and value[1]["url"] for key, value in store._states.items()}  # type: ignore[attr-defined]  # of FileStore
-            == {("tasks", "a"): "a", ("tasks", "b"): "b"}
+            {task: state["url"] for task, state in worker._store.states("tasks").items()}
+            == {"a": "a", "b": "b"}
         ),
-        lambda: worker.admin.statuses(),
+        worker.admin.statuses,
     )
     app.stop()
 

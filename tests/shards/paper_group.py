@@ -2,8 +2,9 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from random import Random
+from typing import Any
 
+from groupsdk.shards.config import ShardConfig
 from groupsdk.shards.handover import (
     GroupPlan,
     LeaderMemory,
@@ -11,8 +12,7 @@ from groupsdk.shards.handover import (
     known_incarnation,
     least_incarnation,
 )
-from groupsdk.shards.plan import PlanSettings
-from groupsdk.shards.types import Shard
+from groupsdk.shards.types import Shard, checked_shards
 from groupsdk.wire.shards.protocol import (
     MemberState,
     Progress,
@@ -22,12 +22,19 @@ from groupsdk.wire.shards.protocol import (
 )
 
 
+def shard_config(**settings: Any) -> ShardConfig:
+    return ShardConfig.of(bootstrap_servers="nowhere:9092", group_id="g", **settings)
+
+
+CONFIG = shard_config()
+
+
 @dataclass
 class PaperGroup:
     """Members, what the coordinator knows of them, and what is checked after each generation."""
 
     shards: Sequence[Shard]
-    settings: PlanSettings = field(default_factory=PlanSettings)
+    config: ShardConfig = CONFIG
     members: dict[str, MemberState] = field(default_factory=dict)
     generation: int = 0
     incarnations: int = 1_000
@@ -37,7 +44,6 @@ class PaperGroup:
     """The greatest epoch that each shard was ever given with."""
     moved: list[str] = field(default_factory=list)
     """What has been taken from a member that stayed, in order."""
-    generations: int = 0
 
     def join(self, member: str, state: MemberState | None = None) -> None:
         """Let a new member in, which knows nothing."""
@@ -59,6 +65,9 @@ class PaperGroup:
         for member in [*self.members]:
             self.rejoin_after_loss(member, member + "'")
 
+    def drain(self, member: str) -> None:
+        self.members[member] = replace(self.members[member], draining=True)
+
     def change_leader(self) -> None:
         """Let another process lead, which remembers nothing."""
         self.memory = LeaderMemory()
@@ -70,7 +79,6 @@ class PaperGroup:
             deaf: members that do not hear what they are told, and join again with what they had.
         """
         self.generation += 1
-        self.generations += 1
         told = {
             member: decode_member(encode_member(state)) for member, state in self.members.items()
         }
@@ -79,7 +87,7 @@ class PaperGroup:
             self.incarnations = max(self.incarnations + 1, least_incarnation(told))
             incarnation = self.incarnations
         done = assign_shards(
-            self.shards, told, self.generation, incarnation, self.memory, self.settings, self.now_ms
+            self.shards, told, self.generation, incarnation, self.memory, self.config, self.now_ms
         )
         self.memory = done.memory
         self.check(done)
@@ -158,6 +166,11 @@ class PaperGroup:
             assert not set(assignment.standbys) & claimed
 
 
-def shuffled(random: Random, names: Sequence[str]) -> list[str]:
-    """Return names in a random order."""
-    return random.sample(names, len(names))
+def settled(count: int, *members: str, **settings: Any) -> PaperGroup:
+    """Return a group of some members, which share so many shards, and have come to rest."""
+    shards = checked_shards([f"s-{number}" for number in range(count)])
+    group = PaperGroup(shards, shard_config(**settings))
+    for member in members:
+        group.join(member)
+    group.settle()
+    return group

@@ -6,6 +6,7 @@ from random import Random
 
 from hypothesis import HealthCheck, given, settings, strategies as st
 
+from groupsdk.shards.config import ShardConfig
 from groupsdk.shards.handover import (
     AFTER_GIVING_MS,
     AFTER_TAKING_MS,
@@ -20,7 +21,6 @@ from groupsdk.shards.handover import (
     record_bytes,
     was_missed,
 )
-from groupsdk.shards.plan import PlanSettings
 from groupsdk.shards.types import Shard, ShardError, checked_shards, digest_of
 from groupsdk.wire.coordinator_records.declaration import write_value
 from groupsdk.wire.coordinator_records.group_metadata import GroupMetadataValue, MemberMetadata
@@ -32,7 +32,7 @@ from groupsdk.wire.shards.protocol import (
     encode_member,
     epoch_of,
 )
-from tests.shards.paper_group import PaperGroup
+from tests.shards.paper_group import CONFIG, PaperGroup, settled, shard_config
 from tests.support.cases import each_case
 
 
@@ -42,7 +42,7 @@ def assigned(
     *,
     generation: int = 9,
     memory: LeaderMemory | None = None,
-    plan_settings: PlanSettings | None = None,
+    config: ShardConfig = CONFIG,
     error: ShardError | None = None,
 ) -> GroupPlan:
     """Assign in incarnation 1."""
@@ -52,7 +52,7 @@ def assigned(
         generation,
         1,
         memory or LeaderMemory(),
-        plan_settings or PlanSettings(),
+        config,
         0,
         error,
     )
@@ -193,8 +193,8 @@ def group_of(random: Random) -> PaperGroup:
         )
         for number in range(random.randrange(1, 25))
     ]
-    plan_settings = PlanSettings(standbys=random.choice([0, 0, 1, 2]))
-    group = PaperGroup(checked_shards(shards), plan_settings)
+    config = shard_config(standbys=random.choice([0, 0, 1, 2]))
+    group = PaperGroup(checked_shards(shards), config)
     for number in range(random.randrange(1, 5)):
         group.join(f"m-{number}", state_of(random))
     return group
@@ -226,7 +226,7 @@ def disturb(group: PaperGroup, random: Random, step: int) -> None:
     elif event == 5:
         group.forget()
     elif event == 6:
-        group.members[member] = replace(group.members[member], draining=True)
+        group.drain(member)
     elif event == 7:
         names = random.sample(
             [shard.name for shard in group.shards], random.randrange(1, len(group.shards) + 1)
@@ -308,15 +308,10 @@ def test_twice_2_to_the_21_generations_still_make_epochs_rise() -> None:
 def test_draining_moves_a_tenth_at_a_time_and_leaves_nothing_without_an_owner_for_longer_than_its_release(
     count: int, members: int, standbys: int, changes_leader: bool
 ) -> None:
-    group = PaperGroup(
-        checked_shards([f"s-{number}" for number in range(count)]), PlanSettings(standbys=standbys)
-    )
-    for number in range(members):
-        group.join(f"m-{number}")
-    group.settle()
+    group = settled(count, *(f"m-{number}" for number in range(members)), standbys=standbys)
     group.get_ready()
     beginning = len(group.members["m-0"].held)
-    group.members["m-0"] = replace(group.members["m-0"], draining=True)
+    group.drain("m-0")
     rounds = 0
     while group.members["m-0"].held or group.members["m-0"].releasing:
         rounds += 1
@@ -337,18 +332,13 @@ def test_draining_moves_a_tenth_at_a_time_and_leaves_nothing_without_an_owner_fo
 
 
 def test_a_drained_shard_goes_to_its_ready_standby_first() -> None:
-    group = PaperGroup(
-        checked_shards([f"s-{number}" for number in range(30)]), PlanSettings(standbys=1)
-    )
-    for member in ("a", "b", "c"):
-        group.join(member)
-    group.settle()
+    group = settled(30, "a", "b", "c", standbys=1)
     ready = sorted(name for name in group.members["a"].held if name in group.members["b"].standbys)[
         :2
     ]
     state = group.members["b"]
     group.members["b"] = replace(state, standbys={name: name in ready for name in state.standbys})
-    group.members["a"] = replace(group.members["a"], draining=True)
+    group.drain("a")
 
     group.rebalance()
     assert set(group.members["a"].releasing) & set(ready)
@@ -362,10 +352,7 @@ def test_a_drained_shard_goes_to_its_ready_standby_first() -> None:
 
 
 def test_a_generation_gives_or_takes_so_that_nothing_released_waits_for_one_that_gains() -> None:
-    group = PaperGroup(checked_shards([f"s-{number}" for number in range(12)]))
-    group.join("a")
-    group.join("b")
-    group.settle()
+    group = settled(12, "a", "b")
     group.leave("b")
     group.join("c")
     group.join("d")
@@ -384,11 +371,9 @@ def test_a_generation_gives_or_takes_so_that_nothing_released_waits_for_one_that
 
 
 def test_all_come_back_at_once_only_as_long_as_there_is_something_to_hand_over() -> None:
-    group = PaperGroup(checked_shards([f"s-{number}" for number in range(40)]))
-    group.join("a")
-    group.settle()
+    group = settled(40, "a")
     group.join("b")
-    group.members["a"] = replace(group.members["a"], draining=True)
+    group.drain("a")
     times = []
     while group.members["a"].held or group.members["a"].releasing:
         takes = group.rebalance().assignments["b"].again_ms
@@ -411,7 +396,8 @@ def test_no_rounds_are_made_for_a_static_member_that_misses_all_it_is_told() -> 
     assert [each.assignments["b"].again_ms for each in told[-3:]] == [None] * 3
     assert told[-1].assignments["b"].pending
     assert told[-1].next_rebalance is not None
-    assert told[-1].next_rebalance[0] == group.settings.absence_ms
+    member = group.config.member
+    assert told[-1].next_rebalance[0] == member.session_timeout_ms + member.heartbeat_interval_ms
     # it lives, and had missed what it was told
     group.rebalance()
     assert group.members["a"].releasing
@@ -421,12 +407,9 @@ def test_no_rounds_are_made_for_a_static_member_that_misses_all_it_is_told() -> 
 
 
 def test_if_all_drain_everything_is_released_at_once() -> None:
-    group = PaperGroup(checked_shards([f"s-{number}" for number in range(30)]))
-    for member in ("a", "b"):
-        group.join(member)
-    group.settle()
-    for member in ("a", "b"):
-        group.members[member] = replace(group.members[member], draining=True)
+    group = settled(30, "a", "b")
+    group.drain("a")
+    group.drain("b")
 
     done = group.rebalance()
 
@@ -443,7 +426,7 @@ def test_shard_that_no_other_member_can_own_is_released_last() -> None:
     group.join("a", MemberState(capabilities=frozenset({"gpu"})))
     group.settle()
     group.join("b")
-    group.members["a"] = replace(group.members["a"], draining=True)
+    group.drain("a")
     for _ in range(20):
         group.rebalance()
         group.release("a")
@@ -455,12 +438,7 @@ def test_shard_that_no_other_member_can_own_is_released_last() -> None:
 
 
 def test_the_owner_that_dies_is_followed_by_its_ready_standbys() -> None:
-    group = PaperGroup(
-        checked_shards([f"s-{number}" for number in range(40)]), PlanSettings(standbys=1)
-    )
-    for member in ("a", "b", "c", "d"):
-        group.join(member)
-    group.settle()
+    group = settled(40, "a", "b", "c", "d", standbys=1)
     group.get_ready()
     held = group.leave("a").held
     ready = {
@@ -517,12 +495,12 @@ def test_a_group_that_is_too_large_keeps_what_it_has_and_says_what_helps() -> No
     held = {shard.name: epoch_of(1, 1) for shard in shards[:50]}
     member = decode_member(encode_member(MemberState(held=held)))
 
-    warned = assigned(shards, {"a": member}, plan_settings=PlanSettings(record_max_bytes=10_500))
+    warned = assigned(shards, {"a": member}, config=shard_config(group_record_max_bytes=10_500))
     assert warned.error is None
     assert "of the 10500 bytes of group.record.max.bytes" in warned.warnings[0]
     assert len(warned.assignments["a"].owned) == 100
 
-    refused = assigned(shards, {"a": member}, plan_settings=PlanSettings(record_max_bytes=5_000))
+    refused = assigned(shards, {"a": member}, config=shard_config(group_record_max_bytes=5_000))
     assert refused.error is not None
     assert "several groups make it smaller, so nothing was planned" in str(refused.error)
     assert refused.assignments["a"].owned == held
@@ -544,8 +522,8 @@ def test_weights_are_told_to_owners_as_long_as_there_is_room() -> None:
 
     many = checked_shards([Shard(f"{number}x", 1 + number) for number in range(200)])
     fitting = assigned(many, members)
-    room = PlanSettings(record_max_bytes=fitting.bytes)
-    tight = assigned(many, members, plan_settings=room)
+    room = shard_config(group_record_max_bytes=fitting.bytes)
+    tight = assigned(many, members, config=room)
     assert not any(each.weights for each in tight.assignments.values()), "over 80 % with them"
     assert tight.bytes < fitting.bytes
     assert tight.error is None
@@ -558,20 +536,17 @@ def test_the_leader_asks_for_a_rebalance_when_loads_are_due_again() -> None:
     shards = checked_shards(["x", "y"])
     silent = {"a": MemberState()}
     telling = {"a": MemberState(held={"x": 5}, loads={"x": 3.0})}
-    first = assign_shards(shards, silent, 1, 1, LeaderMemory(), PlanSettings(), 1_000)
+    first = assign_shards(shards, silent, 1, 1, LeaderMemory(), CONFIG, 1_000)
     assert first.next_rebalance is None
 
-    second = assign_shards(shards, telling, 2, 1, first.memory, PlanSettings(), 101_000)
+    second = assign_shards(shards, telling, 2, 1, first.memory, CONFIG, 101_000)
     assert second.next_rebalance == (200_000, "time to balance the loads")
-    third = assign_shards(shards, telling, 3, 1, second.memory, PlanSettings(), 301_000)
+    third = assign_shards(shards, telling, 3, 1, second.memory, CONFIG, 301_000)
     assert third.next_rebalance == (300_000, "time to balance the loads")
 
 
 def test_a_history_moves_only_what_its_plans_say() -> None:
-    group = PaperGroup(checked_shards([f"s-{number}" for number in range(24)]))
-    for number in range(5):
-        group.join(f"m-{number}")
-    group.settle()
+    group = settled(24, *(f"m-{number}" for number in range(5)))
     group.moved.clear()
 
     group.leave("m-0")

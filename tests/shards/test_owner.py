@@ -12,13 +12,13 @@ from groupsdk.shards.owner import (
     CallBeside,
     Leave,
     Owner,
-    OwnerSettings,
     Rejoin,
     ShardState,
     TellGained,
     TellLost,
     Trigger,
 )
+from tests.shards.paper_group import shard_config
 
 
 class Played:
@@ -27,7 +27,7 @@ class Played:
     def __init__(self, **settings: int) -> None:
         self.now_ms = 1_000
         self.owner = Owner(
-            OwnerSettings(**settings),
+            shard_config(**settings),
             lambda lease: self.owner.holdings.holds(lease, self.now_ms),
         )
         self.calls: list[CallBeside] = []

@@ -7,9 +7,11 @@ from random import Random
 
 import pytest
 
-from groupsdk.shards.plan import Claims, Plan, PlanMemory, PlanSettings, plan_shards
+from groupsdk.shards.config import ShardConfig
+from groupsdk.shards.plan import Claims, Plan, PlanMemory, plan_shards
 from groupsdk.shards.types import Shard, checked_shards
 from groupsdk.wire.shards.protocol import MemberState
+from tests.shards.paper_group import CONFIG, shard_config
 from tests.support.cases import each_case
 
 
@@ -17,15 +19,13 @@ def planned(
     shards: Sequence[Shard],
     members: Mapping[str, MemberState],
     memory: PlanMemory | None = None,
-    settings: PlanSettings | None = None,
+    config: ShardConfig = CONFIG,
     now_ms: int = 0,
 ) -> tuple[Plan, PlanMemory]:
     """Plan for members that hold what they say."""
     owners = {name: member for member, state in members.items() for name in state.held}
     claims = Claims(owners, {name: [member] for name, member in owners.items()})
-    return plan_shards(
-        shards, members, claims, memory or PlanMemory(), settings or PlanSettings(), now_ms
-    )
+    return plan_shards(shards, members, claims, memory or PlanMemory(), config, now_ms)
 
 
 def holding(plan: Plan, members: Mapping[str, MemberState]) -> dict[str, MemberState]:
@@ -184,19 +184,19 @@ def test_loads_move_nothing_before_the_interval_is_over_and_no_more_than_the_bud
     shards, members, memory = steady(100, 4)
     hot = dict.fromkeys([*members["m-0"].held][:15], 10.0)
     loads = {shard.name: hot.get(shard.name, 1.0) for shard in shards}
-    settings = PlanSettings(load_move_budget=0.03)
+    config = shard_config(load_move_budget=0.03)
 
-    early, memory = planned(shards, telling(members, loads), memory, settings, 299_999)
+    early, memory = planned(shards, telling(members, loads), memory, config, 299_999)
     assert early.moves == 0
-    due, memory = planned(shards, telling(members, loads), memory, settings, 300_000)
+    due, memory = planned(shards, telling(members, loads), memory, config, 300_000)
     assert due.moves == 3
     assert due.imbalance > due.imbalance_then > 1
     assert due.moves_left > 0
     assert f"{due.moves_left} more moves would make it {due.imbalance_then:.2f}" in due.describe()
     members = holding(due, members)
-    again, memory = planned(shards, telling(members, loads), memory, settings, 599_999)
+    again, memory = planned(shards, telling(members, loads), memory, config, 599_999)
     assert again.targets == due.targets
-    later, _ = planned(shards, telling(members, loads), memory, settings, 600_000)
+    later, _ = planned(shards, telling(members, loads), memory, config, 600_000)
     assert later.moves == 3
 
 
@@ -284,15 +284,15 @@ def test_load_moves_keep_to_limits_needs_and_zones() -> None:
         "m-1": MemberState(zone="a", max_shards=4),
         "m-2": MemberState(zone="b"),
     }
-    settings = PlanSettings(load_move_budget=1.0)
+    config = shard_config(load_move_budget=1.0)
     loads = {shard.name: 1.0 for shard in shards}
-    plan, memory = planned(shards, members, None, settings)
+    plan, memory = planned(shards, members, None, config)
     members = telling(holding(plan, members), loads)
     for name in ("m-1", "m-2"):
         heavy = dict.fromkeys(members[name].held, 5.0)
         members[name] = replace(members[name], loads=heavy)
 
-    plan, _ = planned(shards, members, memory, settings, 300_000)
+    plan, _ = planned(shards, members, memory, config, 300_000)
 
     assert list(plan.targets.values()).count("m-1") <= 4
     assert all(plan.targets[f"g-{number}"] == "m-0" for number in range(6))
@@ -302,7 +302,7 @@ def test_standbys_are_planned_by_name() -> None:
     shards = checked_shards(["x", "y"])
     members = {"a": MemberState(), "b": MemberState()}
 
-    plan, _ = planned(shards, members, None, PlanSettings(standbys=1))
+    plan, _ = planned(shards, members, None, shard_config(standbys=1))
 
     assert {name: [*each] for name, each in plan.standbys.items()} == {
         name: [{"a": "b", "b": "a"}[owner]] for name, owner in plan.targets.items()

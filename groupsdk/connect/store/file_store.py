@@ -3,22 +3,16 @@
 import json
 import logging
 import os
-import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Final
 
-from groupsdk.connect.errors import StoreError, TaskFencedError
+from groupsdk.connect.errors import StoreError
 from groupsdk.connect.group.work import StandbyRecord
-from groupsdk.connect.store.config_backing_store import (
-    ClusterConfigState,
-    ClusterRequest,
-    ConfigLog,
-    Record,
-)
-from groupsdk.connect.store.status_backing_store import ActiveTopics, Status, TopicUse, topic_key
-from groupsdk.connect.store.store import StateKey
+from groupsdk.connect.store.config_backing_store import ClusterRequest, Record
+from groupsdk.connect.store.status_backing_store import Status, TopicUse, topic_key
+from groupsdk.connect.store.store import ContentReader, StateKey, StoreContent
 from groupsdk.connect.tasks.task import TaskState
 from groupsdk.dead_letters import ErrantRecord
 
@@ -33,7 +27,7 @@ _JOURNAL_LIMIT: Final = 1_000
 def _nothing(*_: object) -> None: ...
 
 
-class FileStore:
+class FileStore(ContentReader):
     """A store of one process (`ConnectStore`, which documents its methods), in a file or (None) in memory.
 
     The file begins with a snapshot, as one line of JSON, followed by a line for each change. From time to time it is
@@ -42,16 +36,13 @@ class FileStore:
     """
 
     def __init__(self, path: Path | str | None = None) -> None:
+        super().__init__(StoreContent())
         self.on_change: Callable[[], None] = _nothing
         self.on_request: Callable[[ClusterRequest], None] = _nothing
         self._path = None if path is None else Path(path)
-        self._lock = threading.RLock()
-        self._configs = ConfigLog()
+        self._lock = self._content.lock
         self._values: dict[str, object] = {}
         self._offset = 0
-        self._states: dict[StateKey, tuple[int, TaskState | None]] = {}
-        self._statuses: dict[str, Status] = {}
-        self._topics = ActiveTopics()
         self._journal: Any = None
         self._committer: ThreadPoolExecutor | None = None
         self._lines = 0
@@ -71,10 +62,6 @@ class FileStore:
             journal, self._journal = self._journal, None
             if journal is not None:
                 journal.close()
-
-    def configs(self) -> ClusterConfigState:
-        with self._lock:
-            return self._configs.latest or self._configs.snapshot()
 
     def read_configs(self, timeout_ms: int) -> None: ...
 
@@ -102,47 +89,24 @@ class FileStore:
         """Keep a status, in memory only: a standalone worker writes all of them again when it starts."""
         with self._lock:
             if status is None:
-                self._statuses.pop(key, None)
+                self._content.statuses.pop(key, None)
             else:
-                self._statuses[key] = status
-
-    def statuses(self) -> Mapping[str, Status]:
-        with self._lock:
-            return dict(self._statuses)
+                self._content.statuses[key] = status
 
     def put_topic(self, use: TopicUse) -> None:
         with self._lock:
-            self._topics.apply(use.key, use.record())
-
-    def topics(self, connector: str) -> Sequence[str]:
-        with self._lock:
-            return self._topics.of(connector)
+            self._content.topics.apply(use.key, use.record())
 
     def forget_topics(self, connector: str) -> None:
         with self._lock:
-            for topic in self._topics.of(connector):
-                self._topics.apply(topic_key(topic, connector), None)
+            for topic in self.topics(connector):
+                self._content.topics.apply(topic_key(topic, connector), None)
 
     def put_dead_letter(self, topic: str, copies: int, record: ErrantRecord) -> None:
         """Raise StoreError, as there is no topic for dead letters."""
         raise StoreError(f"a worker without Kafka has no topic {topic} to write dead letters to")
 
     def put_standbys(self, record: StandbyRecord) -> None: ...
-
-    def standbys(self) -> StandbyRecord:
-        return StandbyRecord()
-
-    def state(self, key: StateKey) -> TaskState | None:
-        with self._lock:
-            return self._states.get(key, (-1, None))[1]
-
-    def states(self, connector: str) -> Mapping[str, TaskState]:
-        with self._lock:
-            return {
-                task: state
-                for (name, task), (_, state) in self._states.items()
-                if name == connector and state is not None
-            }
 
     def put_states(
         self, states: Mapping[StateKey, TaskState | None], token: int, timeout_ms: int
@@ -157,17 +121,16 @@ class FileStore:
     ) -> Mapping[StateKey, TaskState]:
         wanted = list(keys)
         with self._lock:
-            for key in wanted:
-                self._check_token(key, token)
+            self._check_owned(wanted, token)
             self._append({"fence": [token, [list(key) for key in wanted]]})
-            for key in wanted:
-                self._states[key] = token, self._states.get(key, (-1, None))[1]
-            states = {key: self._states[key][1] for key in wanted}
+            states = {key: self.state(key) for key in wanted}
+            for key, state in states.items():
+                self._content.states.put(key, token, state)
         return {key: state for key, state in states.items() if state is not None}
 
     def commit(self, key: StateKey, token: int, state: TaskState) -> None:
         with self._lock:
-            self._check_token(key, token)
+            self._check_owned([key], token)
             self._keep(key, token, dict(state))
 
     def begin_commit(self, key: StateKey, token: int, state: TaskState) -> "Future[None]":
@@ -178,23 +141,12 @@ class FileStore:
             # as it is now, whatever its owner makes of it meanwhile
             return self._committer.submit(self.commit, key, token, dict(state))
 
-    def last_token(self) -> int:
-        with self._lock:
-            return max((token for token, _ in self._states.values()), default=-1)
-
     def _keep(self, key: StateKey, token: int, state: TaskState | None) -> None:
         self._append({"state": [token, list(key), state]})
-        self._states[key] = token, state
-
-    def _check_token(self, key: StateKey, token: int) -> None:
-        known = self._states.get(key, (-1, None))[0]
-        if known > token:
-            raise TaskFencedError(
-                f"task {key[1]!r} of connector {key[0]!r} was taken over under {known}, after {token}"
-            )
+        self._content.states.put(key, token, state)
 
     def _take_config(self, key: str, value: object | None) -> ClusterRequest | None:
-        request = self._configs.apply(key, value, self._offset)
+        request = self._content.configs.apply(key, value, self._offset)
         self._offset += 1
         if value is None:
             self._values.pop(key, None)
@@ -231,18 +183,19 @@ class FileStore:
                 raise ValueError(f"the format is {line['format']!r}, not {_FORMAT!r}")
             self._offset = int(line["offset"]) - len(line["configs"])
             for connector, task_id, token, state in line["states"]:
-                self._states[str(connector), str(task_id)] = int(token), state
+                self._content.states.put((str(connector), str(task_id)), int(token), state)
         if "configs" in line:
             for key, value in line["configs"]:
                 self._take_config(str(key), value)
         elif "fence" in line:
             token, keys = line["fence"]
             for connector, task_id in keys:
-                old = self._states.get((connector, task_id), (-1, None))[1]
-                self._states[connector, task_id] = int(token), old
+                key = connector, task_id
+                self._content.states.put(key, int(token), self.state(key))
         elif "state" in line:
             token, (connector, task_id), state = line["state"]
-            self._states[connector, task_id] = int(token), None if state is None else dict(state)
+            kept = None if state is None else dict(state)
+            self._content.states.put((connector, task_id), int(token), kept)
 
     def _append(self, line: Mapping[str, object]) -> None:
         if self._path is None:
@@ -268,7 +221,7 @@ class FileStore:
             "format": _FORMAT,
             "offset": self._offset,
             "configs": [list(each) for each in self._values.items()],
-            "states": [[*key, *kept] for key, kept in self._states.items()],
+            "states": [[*key, *kept] for key, kept in self._content.states.owned.items()],
         }
         if self._journal is not None:
             self._journal.close()

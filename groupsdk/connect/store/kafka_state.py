@@ -16,10 +16,10 @@ from groupsdk.clock import Clock
 from groupsdk.connect.config import ConnectConfig
 from groupsdk.connect.errors import StoreError
 from groupsdk.connect.group.work import STANDBYS_KEY, StandbyRecord
-from groupsdk.connect.store.config_backing_store import ClusterRequest, ConfigLog, decode_value
+from groupsdk.connect.store.config_backing_store import ClusterRequest, decode_value
 from groupsdk.connect.store.kafka_log import KafkaLog
-from groupsdk.connect.store.status_backing_store import PREFIX as TOPIC_PREFIX, ActiveTopics, Status
-from groupsdk.connect.store.store import StateKey
+from groupsdk.connect.store.status_backing_store import PREFIX as TOPIC_PREFIX, Status
+from groupsdk.connect.store.store import StateKey, StoreContent, TaskStates
 from groupsdk.connect.tasks.task import TaskState
 from groupsdk.limits import MAX_INT64
 from groupsdk.settings.librdkafka import BrokerWatch
@@ -45,16 +45,11 @@ FORGET: Final = json.dumps({"state": None}).encode()
 """The value of a record after which nothing was committed."""
 
 
-class StateLog:
-    """The task states resulting from the records so far. Not thread-safe.
-
-    The record with the greatest token owns a task; records with lower tokens do not count, wherever they are.
-    """
+class StateLog(TaskStates):
+    """The task states resulting from the records so far. Records with lower tokens do not count, wherever they are."""
 
     def __init__(self) -> None:
-        self.last_token = -1
-        """The greatest token of any task."""
-        self._states: dict[StateKey, tuple[int, TaskState | None]] = {}
+        super().__init__()
         self._tokens: dict[StateKey, set[int]] = {}
 
     def apply(self, key: bytes, value: bytes | None) -> None:
@@ -71,24 +66,11 @@ class StateLog:
         if not isinstance(content, dict):
             return
         tokens.add(token)
-        owner, known = self._states.get(name, (-1, None))
+        owner, known = self.get(name)
         if token < owner:
             return
         state = content.get("state", known)
-        self._states[name] = token, state if isinstance(state, dict | None) else known
-        self.last_token = max(self.last_token, token)
-
-    def get(self, key: StateKey) -> tuple[int, TaskState | None]:
-        """Return the token that owns a task, -1 for none, and its state, None for none."""
-        return self._states.get(key, (-1, None))
-
-    def of(self, connector: str) -> dict[str, TaskState]:
-        """Return the states of a connector's tasks, by their ids."""
-        return {
-            task: state
-            for (name, task), (_, state) in self._states.items()
-            if name == connector and state is not None
-        }
+        self.put(name, token, state if isinstance(state, dict | None) else known)
 
     def outdated(self, key: StateKey) -> list[int]:
         """Return the tokens of records that no longer count, in ascending order; these records can be deleted."""
@@ -127,16 +109,12 @@ _SHARED: Final[dict["KafkaState", int]] = {}
 _SHARED_LOCK: Final = threading.Lock()
 
 
-class KafkaState:
-    """The content of the three topics, and the producer for two of them. `lock` guards its first five fields."""
+class KafkaState(StoreContent):
+    """The content of the three topics, and the producer for two of them."""
 
     def __init__(self, config: ConnectConfig, clock: Clock) -> None:
-        self.lock = threading.RLock()
-        self.configs = ConfigLog()
-        self.states = StateLog()
-        self.statuses: dict[str, Status] = {}
-        self.standbys = StandbyRecord()
-        self.topics = ActiveTopics()
+        super().__init__()
+        self.states: StateLog = StateLog()
         self.producer: Producer | None = None
         """Writes states and statuses; None before the start and after the end."""
         self.log = KafkaLog(

@@ -19,10 +19,10 @@ from groupsdk.connect.errors import (
     TaskFencedError,
 )
 from groupsdk.connect.group.work import STANDBYS_KEY, StandbyRecord
-from groupsdk.connect.store.config_backing_store import ClusterConfigState, ClusterRequest, Record
+from groupsdk.connect.store.config_backing_store import ClusterRequest, Record
 from groupsdk.connect.store.kafka_state import FORGET, KafkaState, state_key, state_value
 from groupsdk.connect.store.status_backing_store import Status, TopicUse, topic_key
-from groupsdk.connect.store.store import StateKey
+from groupsdk.connect.store.store import ContentReader, StateKey
 from groupsdk.connect.tasks.task import TaskState
 from groupsdk.dead_letters import ErrantRecord
 
@@ -42,7 +42,7 @@ _TOO_LARGE: Final = (KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.RECORD_LIST_TOO_L
 def _nothing(*_: object) -> None: ...
 
 
-class KafkaStore:
+class KafkaStore(ContentReader):
     """The store of a group of workers (`ConnectStore`, which documents its methods).
 
     Configurations are written in transactions under one transactional id: a new leader begins by fencing the previous
@@ -57,10 +57,11 @@ class KafkaStore:
         self._clock = clock or SystemClock()
         self._writer: Producer | None = None
         self._state = KafkaState(config, self._clock)
+        super().__init__(self._state)
         self._started = False
 
     def start(self) -> None:
-        self._state = KafkaState.shared(self._state)
+        self._content = self._state = KafkaState.shared(self._state)
         self._started = True
         # the callbacks that are set by then, or later
         self._state.listen(self, lambda: self.on_change(), lambda request: self.on_request(request))
@@ -76,11 +77,6 @@ class KafkaStore:
     @property
     def _producer(self) -> Producer | None:
         return self._state.producer if self._started else None
-
-    def configs(self) -> ClusterConfigState:
-        configs = self._state.configs
-        with self._state.lock:
-            return configs.latest or configs.snapshot()
 
     def read_configs(self, timeout_ms: int) -> None:
         self._state.log.read_to_end([self._config.config_storage_topic], timeout_ms)
@@ -159,16 +155,8 @@ class KafkaStore:
     def put_status(self, key: str, status: Status | None) -> None:
         self._say(key, None if status is None else status.record())
 
-    def statuses(self) -> Mapping[str, Status]:
-        with self._state.lock:
-            return dict(self._state.statuses)
-
     def put_topic(self, use: TopicUse) -> None:
         self._say(use.key, use.record())
-
-    def topics(self, connector: str) -> Sequence[str]:
-        with self._state.lock:
-            return self._state.topics.of(connector)
 
     def forget_topics(self, connector: str) -> None:
         for topic in self.topics(connector):
@@ -214,18 +202,6 @@ class KafkaStore:
             data = None if value is None else json.dumps(value).encode()
             self._produce(producer, self._config.status_storage_topic, key.encode(), data)
 
-    def standbys(self) -> StandbyRecord:
-        with self._state.lock:
-            return self._state.standbys
-
-    def state(self, key: StateKey) -> TaskState | None:
-        with self._state.lock:
-            return self._state.states.get(key)[1]
-
-    def states(self, connector: str) -> Mapping[str, TaskState]:
-        with self._state.lock:
-            return self._state.states.of(connector)
-
     def put_states(
         self, states: Mapping[StateKey, TaskState | None], token: int, timeout_ms: int
     ) -> None:
@@ -269,10 +245,6 @@ class KafkaStore:
     def begin_commit(self, key: StateKey, token: int, state: TaskState) -> "Future[None]":
         return self._commit(key, token, state, 0)
 
-    def last_token(self) -> int:
-        with self._state.lock:
-            return self._state.states.last_token
-
     def _commit(self, key: StateKey, token: int, state: TaskState, wait_ms: int) -> "Future[None]":
         """Write a state, and read it with all that comes before it.
 
@@ -305,16 +277,6 @@ class KafkaStore:
         self._check_owned([key], token)
         self._produce_state(key, token, state, on_delivery=delivered, wait_ms=wait_ms)
         return future
-
-    def _check_owned(self, keys: Iterable[StateKey], token: int) -> None:
-        """Refuse to go on where a task has a later owner, as far as the log is read."""
-        with self._state.lock:
-            for key in keys:
-                owner, _ = self._state.states.get(key)
-                if owner > token:
-                    raise TaskFencedError(
-                        f"task {key[1]!r} of connector {key[0]!r} was taken over under {owner}, after {token}"
-                    )
 
     def _write_states(
         self, states: Sequence[tuple[StateKey, int, TaskState | bytes | None]], deadline: Deadline

@@ -1,12 +1,19 @@
-"""The interface of the stores of configurations, task states and statuses."""
+"""The interface of the stores of configurations, task states and statuses, and what they know in memory."""
 
+import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Protocol
 
+from groupsdk.connect.errors import TaskFencedError
 from groupsdk.connect.group.work import StandbyRecord
-from groupsdk.connect.store.config_backing_store import ClusterConfigState, ClusterRequest, Record
-from groupsdk.connect.store.status_backing_store import Status, TopicUse
+from groupsdk.connect.store.config_backing_store import (
+    ClusterConfigState,
+    ClusterRequest,
+    ConfigLog,
+    Record,
+)
+from groupsdk.connect.store.status_backing_store import ActiveTopics, Status, TopicUse
 from groupsdk.connect.tasks.task import TaskState
 from groupsdk.dead_letters import ErrantRecord
 
@@ -135,3 +142,87 @@ class ConnectStore(Protocol):
     def last_token(self) -> int:
         """Return the highest token that fenced a task's state; -1 if there is none."""
         ...
+
+
+class TaskStates:
+    """The states of tasks: the record with the greatest token owns a task. Not thread-safe."""
+
+    def __init__(self) -> None:
+        self.last_token = -1
+        """The greatest token of any task."""
+        self.owned: dict[StateKey, tuple[int, TaskState | None]] = {}
+        """The token that owns each task, and its state."""
+
+    def put(self, key: StateKey, token: int, state: TaskState | None) -> None:
+        self.owned[key] = token, state
+        self.last_token = max(self.last_token, token)
+
+    def get(self, key: StateKey) -> tuple[int, TaskState | None]:
+        """Return the token that owns a task, -1 for none, and its state, None for none."""
+        return self.owned.get(key, (-1, None))
+
+    def of(self, connector: str) -> dict[str, TaskState]:
+        """Return the states of a connector's tasks, by their ids."""
+        return {
+            task: state
+            for (name, task), (_, state) in self.owned.items()
+            if name == connector and state is not None
+        }
+
+
+class StoreContent:
+    """What is known of the records so far. `lock` guards the rest."""
+
+    def __init__(self) -> None:
+        self.lock = threading.RLock()
+        self.configs = ConfigLog()
+        self.states = TaskStates()
+        self.statuses: dict[str, Status] = {}
+        self.standbys = StandbyRecord()
+        self.topics = ActiveTopics()
+
+
+class ContentReader:
+    """The methods of a `ConnectStore`, which documents them, that return what is known."""
+
+    def __init__(self, content: StoreContent) -> None:
+        self._content = content
+
+    def configs(self) -> ClusterConfigState:
+        configs = self._content.configs
+        with self._content.lock:
+            return configs.latest or configs.snapshot()
+
+    def statuses(self) -> Mapping[str, Status]:
+        with self._content.lock:
+            return dict(self._content.statuses)
+
+    def topics(self, connector: str) -> Sequence[str]:
+        with self._content.lock:
+            return self._content.topics.of(connector)
+
+    def standbys(self) -> StandbyRecord:
+        with self._content.lock:
+            return self._content.standbys
+
+    def state(self, key: StateKey) -> TaskState | None:
+        with self._content.lock:
+            return self._content.states.get(key)[1]
+
+    def states(self, connector: str) -> Mapping[str, TaskState]:
+        with self._content.lock:
+            return self._content.states.of(connector)
+
+    def last_token(self) -> int:
+        with self._content.lock:
+            return self._content.states.last_token
+
+    def _check_owned(self, keys: Iterable[StateKey], token: int) -> None:
+        """Refuse to go on where a task has a later owner, as far as that is known."""
+        with self._content.lock:
+            for key in keys:
+                owner, _ = self._content.states.get(key)
+                if owner > token:
+                    raise TaskFencedError(
+                        f"task {key[1]!r} of connector {key[0]!r} was taken over under {owner}, after {token}"
+                    )

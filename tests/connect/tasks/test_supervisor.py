@@ -125,7 +125,7 @@ def test_the_state_of_the_former_owner_is_handed_over(rig: Rig) -> None:
     rig.supervisor.reconcile(WORK, given, 7)
 
     def kept() -> int:
-        state = rig.store._states["c", "only"][1] or {}
+        state = rig.store.state(("c", "only")) or {}
         return int(state["count"])
 
     eventually(lambda: kept() > 1_000)
@@ -214,7 +214,7 @@ def test_paused_it_keeps_its_owner_and_does_nothing(rig: Rig) -> None:
 def test_halted_it_ends_and_keeps_nothing_more(rig: Rig) -> None:
     given = configs("Counting", count="1")
     rig.supervisor.reconcile(WORK, given, 7)
-    eventually(lambda: rig.store._states["c", "only"][1])
+    eventually(lambda: rig.store.state(("c", "only")))
     rig.supervisor.halt()
     eventually(lambda: Counting.running["c", "only"] == 0)
     rig.reaches(State.UNASSIGNED, given)
@@ -243,7 +243,7 @@ def test_a_task_that_finds_that_it_may_not_go_on_ends_as_one_that_was_halted() -
     rig.supervisor = supervisor
     given = configs("Counting", count="1")
     supervisor.reconcile(WORK, given, 7)
-    eventually(lambda: rig.store._states["c", "only"][1])
+    eventually(lambda: rig.store.state(("c", "only")))
     may_go_on = False
     rig.reaches(State.UNASSIGNED, given)
     assert Counting.running["c", "only"] == 0
@@ -260,7 +260,7 @@ def test_a_task_that_does_not_end_is_fenced() -> None:
     assert not rig.supervisor.owned()
     Stubborn.let_go.set()
     eventually(lambda: Stubborn.refused == ["TaskFencedError"])
-    assert rig.store._states["c", "only"] == (7, None)
+    assert (rig.store.last_token(), rig.store.state(("c", "only"))) == (7, None)
     rig.supervisor.close()
 
 
@@ -276,7 +276,7 @@ def test_a_class_that_is_not_known_here_is_said(rig: Rig) -> None:
 def test_processes_run_commit_and_end(rig: Rig) -> None:
     given = configs("Separate", count="1")
     rig.supervisor.reconcile(WORK, given, 7)
-    eventually(lambda: rig.store._states["c", "only"][1])
+    eventually(lambda: rig.store.state(("c", "only")))
     rig.supervisor.stop(WORK)
     assert rig.state() is State.UNASSIGNED
 
@@ -284,7 +284,7 @@ def test_processes_run_commit_and_end(rig: Rig) -> None:
 def test_coroutines_run_commit_and_end(rig: Rig) -> None:
     given = configs("Waiting")
     rig.supervisor.reconcile(WORK, given, 7)
-    eventually(lambda: rig.store._states["c", "only"][1] == {"begun": True})
+    eventually(lambda: rig.store.state(("c", "only")) == {"begun": True})
     rig.supervisor.stop(WORK)
     assert rig.state() is State.UNASSIGNED
 
