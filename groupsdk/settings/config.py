@@ -154,7 +154,7 @@ class MemberConfig:
         known = {each.name for each in fields(cls)} | security_keys
         values: dict[str, Any] = {}
         security: dict[str, Any] = {}
-        given = {**_by_name({} if settings is None else settings), **_by_name(keywords)}
+        given = {**by_name({} if settings is None else settings), **by_name(keywords)}
         for name, (key, value) in given.items():
             if name not in known:
                 raise ConfigError(unknown_key(key, known))
@@ -261,7 +261,7 @@ def _parse_server(text: str) -> tuple[str, int]:
     return host, int(port) if port else DEFAULT_PORT
 
 
-def _by_name(settings: Any) -> dict[str, tuple[str, Any]]:
+def by_name(settings: Any) -> dict[str, tuple[str, Any]]:
     """Return the settings by their names with underscores, each with the key that it was given under."""
     check_mapping(settings)
     by_name: dict[str, tuple[str, Any]] = {}
@@ -321,11 +321,11 @@ def _number(key: str, value: Any) -> Any:
     return value
 
 
-def check_integer(name: str, value: object, minimum: int) -> None:
-    """Raise ConfigError for the value of a setting that is no integer from a minimum on."""
-    if not isinstance(value, int) or isinstance(value, bool) or not minimum <= value <= MAX_INT32:
+def check_integer(name: str, value: object, minimum: int, maximum: int = MAX_INT32) -> None:
+    """Raise ConfigError for the value of a setting that is no integer within bounds."""
+    if not isinstance(value, int) or isinstance(value, bool) or not minimum <= value <= maximum:
         raise ConfigError(
-            f"{name.replace('_', '.')} must be an integer from {minimum} to {MAX_INT32}, not {value!r}"
+            f"{name.replace('_', '.')} must be an integer from {minimum} to {maximum}, not {value!r}"
         )
 
 

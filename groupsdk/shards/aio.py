@@ -1,9 +1,8 @@
 """A worker of a group that shares out shards, driven by a task of the caller's event loop: `AsyncShardWorker`."""
 
-import weakref
 from abc import abstractmethod
 from collections.abc import Awaitable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Final, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
 from groupsdk.clock import Clock
 from groupsdk.coordinator import awaited
@@ -16,7 +15,7 @@ from groupsdk.lazy_imports import override
 from groupsdk.settings.config import MemberConfig
 from groupsdk.shards.callbacks import AsyncShardCallbacks, EpochStore
 from groupsdk.shards.config import ShardConfig
-from groupsdk.shards.interface import ShardInterface, open_membership
+from groupsdk.shards.interface import LONGEST_MS, ShardInterface
 from groupsdk.shards.steps import (
     Ask,
     Beside,
@@ -39,7 +38,6 @@ if TYPE_CHECKING:
 
 
 T = TypeVar("T")
-_LONGEST_MS: Final = 2**31 - 1
 
 
 class AsyncShardWorker(ShardInterface, AsyncAbstractCoordinator, AsyncShardCallbacks):
@@ -63,11 +61,7 @@ class AsyncShardWorker(ShardInterface, AsyncAbstractCoordinator, AsyncShardCallb
     ) -> None:
         config = ShardConfig.given(settings, keywords)
         super().__init__(config.member, clock=clock)
-        # weakly: no reference cycle, see AbstractCoordinator
-        self._groupsdk_shards = open_membership(
-            config, weakref.proxy(self), self._groupsdk_handle, epoch_store
-        )
-        self._groupsdk_leave_timeout_ms = _LONGEST_MS
+        self._groupsdk_open(config, epoch_store)
         self._groupsdk_besides: set[Task[None]] = set()
         self._groupsdk_driver = None
 
@@ -90,7 +84,7 @@ class AsyncShardWorker(ShardInterface, AsyncAbstractCoordinator, AsyncShardCallb
             await asyncio.sleep(0)  # a loop of polls must let others run
             return True
         return await self._groupsdk_drive(
-            self._groupsdk_shards.poll(_LONGEST_MS if timeout_ms is None else timeout_ms)
+            self._groupsdk_shards.poll(LONGEST_MS if timeout_ms is None else timeout_ms)
         )
 
     @override
@@ -113,7 +107,7 @@ class AsyncShardWorker(ShardInterface, AsyncAbstractCoordinator, AsyncShardCallb
     ) -> None:
         """Have everything stopped, by `on_shards_released`, leave the group, and end; see `ShardWorker.close`."""
         timeout_ms = checked_timeout_ms(timeout)
-        self._groupsdk_leave_timeout_ms = _LONGEST_MS if timeout_ms is None else timeout_ms
+        self._groupsdk_leave_timeout_ms = LONGEST_MS if timeout_ms is None else timeout_ms
         await AsyncAbstractCoordinator.close(self, timeout, operation)
         await self._groupsdk_run(self._groupsdk_shards.stand_down())
 

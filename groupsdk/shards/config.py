@@ -1,18 +1,13 @@
 """Hold a shard worker's settings."""
 
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, fields
 from math import isfinite
 from typing import TYPE_CHECKING, Any, Final, Unpack
 
 from groupsdk.errors import ConfigError
-from groupsdk.settings.config import (
-    ALIASES,
-    MemberConfig,
-    check_integer,
-    check_mapping,
-    unknown_key,
-)
+from groupsdk.settings.config import MemberConfig, by_name, check_integer, unknown_key
 from groupsdk.settings.security import SecuritySettings
 from groupsdk.shards.types import ShardError, check_name
 from groupsdk.wire.shards.protocol import GREATEST_WEIGHT
@@ -108,9 +103,7 @@ class ShardConfig:
         Raises:
             ConfigError: a key is unknown or given twice, or a value is wrong.
         """
-        given = {} if settings is None else settings
-        check_mapping(given)
-        member, own = _split(given)
+        member, own = _split({} if settings is None else settings)
         member_keywords, own_keywords = _split(keywords)
         return cls(member=MemberConfig.of(member, **member_keywords), **{**own, **own_keywords})
 
@@ -141,53 +134,34 @@ class ShardConfig:
 
 
 _OWN: Final = frozenset(each.name for each in fields(ShardConfig)) - {"member"}
+_TEXTS: Final = ("endpoint", "zone", "capabilities", "epoch_topic")
 _MEMBERS: Final = frozenset(
-    (
-        *(each.name for each in fields(MemberConfig)),
-        *(each.name for each in fields(SecuritySettings)),
-        *ALIASES,
-    )
-)
-_FLOATS: Final = ("capacity", "load_threshold", "load_move_budget")
-_INTEGERS: Final = (
-    "max_shards",
-    "standbys",
-    "release_timeout_ms",
-    "shards_refresh_ms",
-    "load_interval_ms",
-    "group_record_max_bytes",
+    each.name for config in (MemberConfig, SecuritySettings) for each in fields(config)
 )
 
 
-def _split(settings: Mapping[Any, Any]) -> tuple[dict[Any, Any], dict[str, Any]]:
+def _split(settings: Mapping[Any, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the settings of the member, by the keys given, and the worker's own ones by their names."""
-    member: dict[Any, Any] = {}
+    member: dict[str, Any] = {}
     own: dict[str, Any] = {}
-    for key, value in settings.items():
-        name = key.replace(".", "_") if isinstance(key, str) else key
-        if name in own:
-            raise ConfigError(f"{_dotted(name)} is given twice")
+    for name, (key, value) in by_name(settings).items():
         if name in _OWN:
-            own[name] = _plain(name, key, value)
-        elif name in _MEMBERS or not isinstance(key, str):
+            own[name] = value if name in _TEXTS else _number(key, value)
+        elif name in _MEMBERS:
             member[key] = value  # what is wrong with it, the member's configuration says
         else:
             raise ConfigError(unknown_key(key, _OWN | _MEMBERS))
     return member, own
 
 
-def _plain(name: str, key: str, value: Any) -> Any:
-    """Convert a string from a file or the environment to the setting's type."""
+def _number(key: str, value: Any) -> Any:
+    """Convert a string from a file or the environment."""
     if not isinstance(value, str):
         return value
-    try:
-        if name in _FLOATS:
-            return float(value)
-        if name in _INTEGERS:
-            return int(value)
-    except ValueError:
-        raise ConfigError(f"{key} must be a number, not {value!r}") from None
-    return value
+    for kind in (int, float):
+        with suppress(ValueError):
+            return kind(value)
+    raise ConfigError(f"{key} must be a number, not {value!r}")
 
 
 def _check_number(

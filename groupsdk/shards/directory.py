@@ -14,7 +14,13 @@ from groupsdk.admin.groups import describe_classic_members
 from groupsdk.clock import Clock, SystemClock
 from groupsdk.drivers.one_thread import CallersLock
 from groupsdk.errors import ConfigError, GroupSdkError
-from groupsdk.shards.shard_map import DescribedMember, OwnerChange, ShardMap, ShardOwner
+from groupsdk.shards.shard_map import (
+    DescribedMember,
+    OwnerChange,
+    ShardMap,
+    ShardOwner,
+    owner_changes,
+)
 
 
 logger = logging.getLogger(__name__)
@@ -155,9 +161,8 @@ class AsyncShardDirectory:
 
     async def watch(self) -> AsyncIterator[tuple[OwnerChange, ...]]:
         """Yield the changes of owners, as they are seen: first all shards that have one."""
-        watcher = _Watcher()
+        watcher = _Watcher(self._map.ownership.owners)
         self._watchers.add(watcher)
-        watcher.start_over(self._map.ownership.owners)
         try:
             while True:
                 async with self._changed:
@@ -205,14 +210,11 @@ class AsyncShardDirectory:
 class _Watcher:
     """The changes that one `watch` has not yielded yet."""
 
-    def __init__(self) -> None:
-        self.changes: deque[OwnerChange] = deque()
+    def __init__(self, owners: Mapping[str, ShardOwner]) -> None:
+        self.changes = deque(owner_changes({}, owners))
         self.behind = False
         """Whether there were too many: then it starts over."""
         self._told: Mapping[str, ShardOwner] = {}
-
-    def start_over(self, owners: Mapping[str, ShardOwner]) -> None:
-        self.changes.extend(OwnerChange(name, None, owner) for name, owner in owners.items())
 
     def add(self, changes: tuple[OwnerChange, ...]) -> None:
         if len(self.changes) + len(changes) > _MOST_CHANGES:
@@ -224,12 +226,7 @@ class _Watcher:
     def take(self, owners: Mapping[str, ShardOwner]) -> tuple[OwnerChange, ...]:
         if self.behind:
             self.behind = False
-            before = self._told
-            self.changes.extend(
-                OwnerChange(name, before.get(name), owners.get(name))
-                for name in sorted(before.keys() | owners.keys())
-                if before.get(name) != owners.get(name)
-            )
+            self.changes.extend(owner_changes(self._told, owners))
         taken = tuple(self.changes)
         self.changes.clear()
         self._told = owners

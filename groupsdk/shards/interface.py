@@ -1,38 +1,20 @@
 """What the workers of both drivers share: the calls that wait for nothing."""
 
+import weakref
+from typing import Final
+
 from groupsdk.clock import WallClock
 from groupsdk.drivers.engine_handle import EngineHandle
 from groupsdk.drivers.interface import NOT_CREATED
-from groupsdk.shards.callbacks import AsyncShardCallbacks, EpochStore
+from groupsdk.shards.callbacks import EpochStore
 from groupsdk.shards.config import ShardConfig
 from groupsdk.shards.epoch_topic import open_store
 from groupsdk.shards.membership import ShardMembership, ShardStatus
 from groupsdk.shards.types import Lease
 
 
-def open_membership(
-    config: ShardConfig,
-    callbacks: AsyncShardCallbacks,
-    handle: EngineHandle,
-    store: EpochStore | None,
-) -> ShardMembership:
-    """Return the deciding part of a worker.
-
-    Args:
-        config: the worker's settings.
-        callbacks: the user's code; a weak proxy of the worker, which would keep itself alive otherwise.
-        handle: that of the worker's member.
-        store: where the beginnings of epochs are recorded; None: as the settings say.
-    """
-    date = WallClock(handle.clock)
-    return ShardMembership(
-        config,
-        callbacks,
-        handle,
-        store or open_store(config),
-        handle.clock.now_ms,
-        lambda: date.now_ms() // 1000,
-    )
+LONGEST_MS: Final = 2**31 - 1
+"""The longest wait of a call without a limit."""
 
 
 class ShardInterface:
@@ -40,6 +22,20 @@ class ShardInterface:
 
     _groupsdk_shards: ShardMembership = NOT_CREATED
     _groupsdk_handle: EngineHandle
+    _groupsdk_leave_timeout_ms = LONGEST_MS
+
+    def _groupsdk_open(self, config: ShardConfig, store: EpochStore | None) -> None:
+        """Make the deciding part; `store` is None where it is to be as the settings say."""
+        handle = self._groupsdk_handle
+        date = WallClock(handle.clock)
+        self._groupsdk_shards = ShardMembership(
+            config,
+            weakref.proxy(self),  # no reference cycle, see AbstractCoordinator
+            handle,
+            store or open_store(config),
+            handle.clock.now_ms,
+            lambda: date.now_ms() // 1000,
+        )
 
     # What the member asks and tells.
 

@@ -139,13 +139,18 @@ class ShardMap:
         return Ownership(MappingProxyType(owners), found)
 
     def _replace(self, ownership: Ownership) -> tuple[OwnerChange, ...]:
-        before, after = self.ownership.owners, ownership.owners
-        self.ownership = ownership
-        return tuple(
-            OwnerChange(name, before.get(name), after.get(name))
-            for name in sorted(before.keys() | after.keys())
-            if before.get(name) != after.get(name)
-        )
+        before, self.ownership = self.ownership, ownership
+        return owner_changes(before.owners, ownership.owners)
+
+
+def owner_changes(
+    before: Mapping[str, ShardOwner], after: Mapping[str, ShardOwner]
+) -> tuple[OwnerChange, ...]:
+    return tuple(
+        OwnerChange(name, before.get(name), after.get(name))
+        for name in sorted(before.keys() | after.keys())
+        if before.get(name) != after.get(name)
+    )
 
 
 def _owner(member_id: str, state: MemberState, epoch: int) -> ShardOwner:

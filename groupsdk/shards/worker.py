@@ -1,10 +1,9 @@
 """A worker of a group that shares out shards, driven by the caller's thread: `ShardWorker`."""
 
 import threading
-import weakref
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
 from groupsdk.clock import Clock
 from groupsdk.coordinator import refuse_unrun
@@ -17,7 +16,7 @@ from groupsdk.lazy_imports import override
 from groupsdk.settings.config import MemberConfig
 from groupsdk.shards.callbacks import AsyncShardCallbacks, EpochStore
 from groupsdk.shards.config import ShardConfig
-from groupsdk.shards.interface import ShardInterface, open_membership
+from groupsdk.shards.interface import LONGEST_MS, ShardInterface
 from groupsdk.shards.membership import ShardMembership
 from groupsdk.shards.steps import (
     Ask,
@@ -39,7 +38,6 @@ if TYPE_CHECKING:
 
 
 T = TypeVar("T")
-_LONGEST_MS: Final = 2**31 - 1
 
 
 class ShardWorker(ShardInterface, AbstractCoordinator, AsyncShardCallbacks):
@@ -76,12 +74,8 @@ class ShardWorker(ShardInterface, AbstractCoordinator, AsyncShardCallbacks):
     ) -> None:
         config = ShardConfig.given(settings, keywords)
         super().__init__(config.member, clock=clock)
-        # weakly: no reference cycle, see AbstractCoordinator
-        self._groupsdk_shards = open_membership(
-            config, weakref.proxy(self), self._groupsdk_handle, epoch_store
-        )
+        self._groupsdk_open(config, epoch_store)
         self._groupsdk_alone = OneThread(busy_text("thread", "worker"), nested_text("worker"))
-        self._groupsdk_leave_timeout_ms = _LONGEST_MS
 
     # Yours to fill in; see `AsyncShardCallbacks`. Here, so that type checkers refuse an `async def`.
 
@@ -115,7 +109,7 @@ class ShardWorker(ShardInterface, AbstractCoordinator, AsyncShardCallbacks):
         timeout_ms = checked_timeout_ms(timeout)
         if timeout_ms == 0 and self._groupsdk_shards.idle() and self._groupsdk_handle.quiet():
             return True
-        longest_ms = _LONGEST_MS if timeout_ms is None else timeout_ms
+        longest_ms = LONGEST_MS if timeout_ms is None else timeout_ms
         return self._groupsdk_alone.run(
             lambda: self._groupsdk_run(self._groupsdk_shards.poll(longest_ms)),
             driving=True,
@@ -163,7 +157,7 @@ class ShardWorker(ShardInterface, AbstractCoordinator, AsyncShardCallbacks):
             Exception: whatever a callback raised; the worker is closed all the same.
         """
         timeout_ms = checked_timeout_ms(timeout)
-        self._groupsdk_leave_timeout_ms = _LONGEST_MS if timeout_ms is None else timeout_ms
+        self._groupsdk_leave_timeout_ms = LONGEST_MS if timeout_ms is None else timeout_ms
 
         def close() -> None:
             AbstractCoordinator.close(self, timeout, operation)

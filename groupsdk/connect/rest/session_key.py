@@ -14,7 +14,8 @@ from typing import Any, Final, Self
 
 from groupsdk.connect.errors import RequestSignatureError
 from groupsdk.errors import ConfigError
-from groupsdk.limits import MAX_INT32, MAX_INT64
+from groupsdk.limits import MAX_INT64
+from groupsdk.settings.config import check_integer
 
 
 SIGNATURE_HEADER: Final = "X-Connect-Authorization"
@@ -109,9 +110,9 @@ class SessionKeySettings:
                 "inter.worker.verification.algorithms must include inter.worker.signature.algorithm,"
                 f" {self.signature_algorithm}, among them"
             )
-        _check("inter.worker.key.ttl.ms", self.ttl_ms, 0, MAX_INT32)
+        check_integer("inter.worker.key.ttl.ms", self.ttl_ms, 0)
         if self.key_bits is not None:
-            _check("inter.worker.key.size", self.key_bits, 40, 8 * _MAX_KEY_BYTES)
+            check_integer("inter.worker.key.size", self.key_bits, 40, 8 * _MAX_KEY_BYTES)
 
     @classmethod
     def take(cls, settings: dict[str, Any]) -> Self:
@@ -178,8 +179,3 @@ class SessionKeySettings:
             raise RequestSignatureError(
                 403, "the request is not signed with this group's session key"
             )
-
-
-def _check(key: str, value: object, least: int, most: int) -> None:
-    if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
-        raise ConfigError(f"{key} must be an integer from {least} to {most}, not {value!r}")
