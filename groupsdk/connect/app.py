@@ -12,6 +12,7 @@ from groupsdk.connect.connectors.secrets import has_variables
 from groupsdk.connect.errors import ConnectError
 from groupsdk.connect.group.coordinator import (
     ConnectCoordinator,
+    OpenGroup,
     RebalanceListener,
     WorkerMembership,
 )
@@ -88,7 +89,7 @@ class Worker:
         self._settings |= {key.replace("_", "."): value for key, value in settings.items()}
         self._classes: dict[str, type[Connector]] = {}
         self._permanent: dict[str, Config] = {}
-        self._functions: dict[str, _Functions] = {}
+        self._functions: _Functions | None = None
         self._worker: ConnectWorker | None = None
 
     def tasks(self, function: PlanT, /) -> PlanT:
@@ -97,7 +98,7 @@ class Worker:
         Args:
             function: returns the tasks; called on the leader, at the start and after `reconfigure`.
         """
-        self._pair("tasks").plan = function
+        self._pair().plan = function
         return function
 
     def task(self, function: TaskT | None = None, /, *, host: Host = "thread") -> Any:
@@ -109,7 +110,7 @@ class Worker:
         """
 
         def take(taken: TaskT) -> TaskT:
-            pair = self._pair("tasks")
+            pair = self._pair()
             pair.run, pair.host = taken, host
             return taken
 
@@ -123,7 +124,7 @@ class Worker:
         """
 
         def take(taken: StandbyT) -> StandbyT:
-            pair = self._pair("tasks")
+            pair = self._pair()
             pair.standby, pair.replicas = taken, replicas
             return taken
 
@@ -252,17 +253,12 @@ class Worker:
         }
         return ConnectConfig.of({**otherwise, **self._settings, **given})
 
-    def _run(
-        self,
-        join: Callable[[RebalanceListener, Callable[[], ClusterConfigState]], WorkerMembership],
-        store: ConnectStore,
-        config: ConnectConfig,
-    ) -> ConnectWorker:
+    def _run(self, join: OpenGroup, store: ConnectStore, config: ConnectConfig) -> ConnectWorker:
         classes, permanent = dict(self._classes), dict(self._permanent)
-        for name, pair in self._functions.items():
-            kind = pair.connector()
+        if self._functions is not None:
+            kind = self._functions.connector()
             classes[kind.__name__] = kind
-            permanent[name] = {CLASS_KEY: kind.__name__, **pair.config(kind)}
+            permanent["tasks"] = {CLASS_KEY: kind.__name__, **self._functions.config(kind)}
         if not classes:
             raise ConfigError(
                 "the worker has no connectors: register a function with @app.task, or a class with @app.connector"
@@ -303,8 +299,10 @@ class Worker:
     def __exit__(self, *_: object) -> None:
         self.stop()
 
-    def _pair(self, name: str) -> "_Functions":
-        return self._functions.setdefault(name, _Functions())
+    def _pair(self) -> "_Functions":
+        if self._functions is None:
+            self._functions = _Functions()
+        return self._functions
 
 
 class _Functions:

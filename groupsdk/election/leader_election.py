@@ -145,6 +145,7 @@ class LeaderElection:
                 f"election {name}: group.instance.id ({config.group_instance_id!r}) cannot be set, as a static"
                 " member comes back under the generation of before, and the token of a new leader has to grow"
             )
+        self._name = name
         self._clock = clock or SystemClock()
         self._grace_ms = int(grace * 1000)
         spare_ms = config.session_timeout_ms - 2 * config.heartbeat_interval_ms
@@ -262,7 +263,7 @@ class LeaderElection:
         except GroupSdkError as error:
             if error.fatal:
                 raise
-            logger.warning("election %s: %s: %s", self._name(), type(error).__name__, error)
+            logger.warning("election %s: %s: %s", self._name, type(error).__name__, error)
             self._stopping.wait(_TROUBLE_S)
         self._follow_clock()
 
@@ -300,7 +301,7 @@ class LeaderElection:
             with self._lock:
                 self._acting = self._elected
                 self._told = True
-            logger.info("election %s: leads, token %d", self._name(), self._elected.generation)
+            logger.info("election %s: leads, token %d", self._name, self._elected.generation)
             self._call(self._on_elected, self._elected)
 
     def _guard(self) -> None:
@@ -314,7 +315,7 @@ class LeaderElection:
         with self._lock:
             told, self._told, self._acting = self._told, False, None
         if told:
-            logger.info("election %s: leads no more", self._name())
+            logger.info("election %s: leads no more", self._name)
             self._call(self._on_lost)
 
     def _call(self, function: Callable[..., None] | None, *arguments: object) -> None:
@@ -324,14 +325,11 @@ class LeaderElection:
             returned: object = function(*arguments)
             refuse_unrun(returned)
         except (KeyboardInterrupt, SystemExit):
-            logger.exception("election %s: the callback raised; the election ends", self._name())
+            logger.exception("election %s: the callback raised; the election ends", self._name)
             self._stopping.set()  # also where the guard's thread is the one that ends
             raise
         except BaseException:
-            logger.exception("election %s: the callback raised; the election goes on", self._name())
-
-    def _name(self) -> str:
-        return self._coordinator.snapshot().group_id
+            logger.exception("election %s: the callback raised; the election goes on", self._name)
 
     def __enter__(self) -> Self:
         """Begin as `start` does; the end of the block is `stop`."""

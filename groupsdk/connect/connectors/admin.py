@@ -306,22 +306,18 @@ class ConnectorAdmin:
         """Delete a connector; its tasks end, their states are kept. The future raises UnknownConnectorError without such a connector."""
 
         def delete() -> None:
-            self._check_leads()
-            self._check_known(name)
             tasks = self._store.configs().task_ids(name)
             self._leader.write(connector_records(name, None))
             for key in (status_key(name), *(status_key(name, each.task) for each in tasks)):
                 self._store.put_status(key, None)
             self._store.forget_topics(name)
 
-        return self._requests.put(delete, of_leader=True)
+        return self._of_leader(name, delete)
 
     def set_target_state(self, name: str, target: TargetState) -> "Future[None]":
         """Pause, stop (KIP-875) or resume a connector. The future raises UnknownConnectorError without such a connector."""
 
         def put() -> None:
-            self._check_leads()
-            self._check_known(name)
             records = [target_state_record(name, target)]
             if target is TargetState.STOPPED:
                 records += task_records(name, [])
@@ -329,7 +325,7 @@ class ConnectorAdmin:
             if target is TargetState.STARTED:
                 self._leader.plan([name])
 
-        return self._requests.put(put, of_leader=True)
+        return self._of_leader(name, put)
 
     def restart(self, request: RestartRequest) -> "Future[None]":
         """Restart a connector, and its tasks if requested (KIP-745), on the workers that run them.
@@ -339,11 +335,9 @@ class ConnectorAdmin:
         """
 
         def put() -> None:
-            self._check_leads()
-            self._check_known(request.connector)
             self._leader.write([restart_record(request)])
 
-        return self._requests.put(put, of_leader=True)
+        return self._of_leader(request.connector, put)
 
     def set_logger_level(self, name: str, level: str) -> "Future[None]":
         """Set the level of a logger on all workers that run at present (KIP-976).
@@ -397,8 +391,6 @@ class ConnectorAdmin:
         """
 
         def put() -> int:
-            self._check_leads()
-            self._check_known(name)
             configs = self._store.configs()
             if configs.target_state(name) is not TargetState.STOPPED or configs.task_ids(name):
                 raise ConnectorConfigError("offsets", f"connector {name!r} must be stopped first")
@@ -411,31 +403,27 @@ class ConnectorAdmin:
                 self._store.put_states(kept, token, _STATES_MS)
             return len(kept)
 
-        return self._requests.put(put, of_leader=True)
+        return self._of_leader(name, put)
 
     def put_task_configs(self, name: str, tasks: Sequence[Config]) -> "Future[None]":
         """Set the task configurations of a connector planned by another worker, as Kafka Connect's workers do."""
 
         def put() -> None:
-            self._check_leads()
-            self._check_known(name)
             if tasks and self._store.configs().target_state(name) is TargetState.STOPPED:
                 raise ConnectorConfigError("tasks", f"connector {name!r} is stopped and has none")
             self._leader.write(task_records(name, tasks))
 
-        return self._requests.put(put, of_leader=True)
+        return self._of_leader(name, put)
 
     def fence_tasks(self, name: str) -> "Future[None]":
         """Fence the producers of a connector's former tasks before new ones start (KIP-618)."""
 
         def fence() -> None:
-            self._check_leads()
-            self._check_known(name)
             configs = self._store.configs()
             self._store.fence_producers(name, configs.fenced_tasks.get(name, 0))
             self._leader.write([fencing_record(name, configs.task_counts.get(name, 0))])
 
-        return self._requests.put(fence, of_leader=True)
+        return self._of_leader(name, fence)
 
     def requested(self, request: ClusterRequest) -> None:
         """Carry out a request addressed to all workers, as read from the config topic; a level of an unknown name is ignored."""
@@ -446,6 +434,16 @@ class ConnectorAdmin:
             self.loggers.set(request.logger, request.level)
         except UnknownConnectorError as error:
             logger.info("a request of the group's is passed over: %s", error)
+
+    def _of_leader(self, name: str, act: Callable[[], T]) -> "Future[T]":
+        """Do something about a connector, which has to exist, as the leader."""
+
+        def checked() -> T:
+            self._check_leads()
+            self._check_known(name)
+            return act()
+
+        return self._requests.put(checked, of_leader=True)
 
     def _check_leads(self) -> None:
         view = self._group.view()

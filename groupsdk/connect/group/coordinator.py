@@ -325,10 +325,6 @@ class ConnectCoordinator(AbstractCoordinator):
     def assignments(self) -> Mapping[str, Work] | None:
         return self._assignments
 
-    @property
-    def assignment(self) -> ConnectAssignment | None:
-        return self._assignment
-
     def view(self) -> MembershipView:
         held, generation = self._assignment, self._groupsdk_handle.generation_if_stable()
         if held is None or generation is None:

@@ -389,10 +389,14 @@ def _properties(value: object | None) -> Config | None:
 
 
 def _number(value: object | None, key: str, most: int) -> int | None:
-    number = value.get(key) if isinstance(value, dict) else None
-    if not isinstance(number, int) or isinstance(number, bool):
+    return natural(value.get(key) if isinstance(value, dict) else None, most)
+
+
+def natural(value: object, most: int) -> int | None:
+    """Return an integer of a record; None for what is none from 0 to `most`."""
+    if not isinstance(value, int) or isinstance(value, bool):
         return None
-    return number if 0 <= number <= most else None
+    return value if 0 <= value <= most else None
 
 
 def _logger_level(name: str, value: object | None) -> LoggerLevel | None:

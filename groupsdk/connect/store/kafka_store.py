@@ -88,16 +88,18 @@ class KafkaStore(ContentReader):
         return self._state.log.failing_ms(self._config.config_storage_topic)
 
     def claim(self) -> None:
-        group = self._config.member.group_id
-        writer = Producer(
-            {**self._config.librdkafka(), "transactional.id": f"connect-cluster-{group}"}
-        )
-        try:
-            writer.init_transactions(_WRITE_MS / 1000)
-        except KafkaException as error:
-            raise _store_error("becoming the writer of configurations", error) from error
-        self._writer = writer
+        name = f"connect-cluster-{self._config.member.group_id}"
+        self._writer = self._fencing(name, "becoming the writer of configurations")
         self.read_configs(_WRITE_MS)
+
+    def _fencing(self, name: str, what: str) -> Producer:
+        """Return a producer that has fenced all others of its transactional id; `what` is for the error."""
+        producer = Producer({**self._config.librdkafka(), "transactional.id": name})
+        try:
+            producer.init_transactions(_WRITE_MS / 1000)
+        except KafkaException as error:
+            raise _store_error(what, error) from error
+        return producer
 
     def write_configs(self, records: Sequence[Record]) -> None:
         """Write configurations in one transaction, and wait until they are read back."""
@@ -139,11 +141,7 @@ class KafkaStore(ContentReader):
         for number in range(count):
             # as Kafka's `Worker.taskTransactionalId` makes it
             taken = f"{self._config.member.group_id}-{connector}-{number}"
-            producer = Producer({**self._config.librdkafka(), "transactional.id": taken})
-            try:
-                producer.init_transactions(_WRITE_MS / 1000)
-            except KafkaException as error:
-                raise _store_error(f"fencing the producer {taken}", error) from error
+            self._fencing(taken, f"fencing the producer {taken}")
 
     def _abandon(self, writer: Producer, error: BaseException) -> None:
         try:

@@ -11,7 +11,7 @@ from typing import Any, Final, Self
 
 from groupsdk.connect.connectors.secrets import conceal
 from groupsdk.connect.group.work import Work
-from groupsdk.connect.store.config_backing_store import ClusterConfigState
+from groupsdk.connect.store.config_backing_store import ClusterConfigState, natural
 from groupsdk.limits import MAX_INT32, MAX_INT64
 
 
@@ -203,7 +203,7 @@ class TopicUse:
         task, at_ms = fields.get("task"), fields.get("discoverTimestamp")
         if not isinstance(topic, str) or not isinstance(connector, str):
             return None
-        number, when_ms = _number(task, MAX_INT32), _number(at_ms, MAX_INT64)
+        number, when_ms = natural(task, MAX_INT32), natural(at_ms, MAX_INT64)
         return None if number is None or when_ms is None else cls(topic, connector, number, when_ms)
 
 
@@ -243,8 +243,3 @@ def check_topic(topic: object) -> str:
             f" not {str(topic)[:60]!r}"
         )
     return str(topic)
-
-
-def _number(value: object, most: int) -> int | None:
-    known = isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= most
-    return value if known and isinstance(value, int) else None

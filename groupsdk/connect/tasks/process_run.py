@@ -67,6 +67,8 @@ class ProcessRun(Run):
     for longer than its session: then `lapsed` is called before `ended`.
     """
 
+    _job: TaskJob
+
     def __init__(
         self,
         job: TaskJob,
@@ -76,11 +78,9 @@ class ProcessRun(Run):
         lapsed: Callable[[], None] = _nothing,
         links: TaskLinks = NO_LINKS,
     ) -> None:
-        self._links = links
+        super().__init__(job, ended, links)
         self._commit = commit
-        self._ended = ended
         self._lapsed = lapsed
-        self._job = job
         self._lease = lease or SharedLease()
         # not forked: this process has threads
         self._spawn = multiprocessing.get_context("spawn")

@@ -333,6 +333,11 @@ class _StandbyContext:
 class Run(ABC):
     """One run of a task. `ended` is called when it is over, however late it stops."""
 
+    def __init__(self, job: Job, ended: Ended, links: TaskLinks) -> None:
+        self._job = job
+        self._ended = ended
+        self._links = links
+
     @abstractmethod
     def start(self) -> None: ...
 
@@ -359,11 +364,9 @@ class ThreadRun(Run):
         holds: Callable[[], bool] = always,
         links: TaskLinks = NO_LINKS,
     ) -> None:
-        self._links = links
+        super().__init__(job, ended, links)
         self._stop = LeasedStop(holds)
-        self._job = job
         self._commit = commit
-        self._ended = ended
         self._thread = threading.Thread(
             target=self._run, name=f"task {job.name} {job.task.id}", daemon=True
         )
@@ -442,12 +445,10 @@ class CoroutineRun(Run):
         holds: Callable[[], bool] = always,
         links: TaskLinks = NO_LINKS,
     ) -> None:
-        self._links = links
-        self._job = job
+        super().__init__(job, ended, links)
         self._loop = loop.loop()
         self._stop = AsyncStop(holds)
         self._commit = commit
-        self._ended = ended
         self._over = threading.Event()
         self._task: asyncio.Task[None] | None = None
 
