@@ -83,7 +83,7 @@ def turn_into(group: QuietGroup, kind: str) -> QuietGroup:
     chance = random.Random(2)
     group = replace(group, members=dict(group.members))
     if "one standby each" in kind:
-        group.settings = replace(group.settings, standbys=1)
+        group.config = replace(group.config, standbys=1)
     if kind == "weights":
         group.shards = checked_shards(
             replace(shard, weight=chance.paretovariate(_SHAPE)) for shard in group.shards
@@ -94,7 +94,7 @@ def turn_into(group: QuietGroup, kind: str) -> QuietGroup:
         for member, state in group.members.items():
             loads = {name: chance.uniform(0.5, 1.5) for name in state.held}
             group.members[member] = replace(state, loads=loads)
-        group.now_ms += group.settings.load_interval_ms
+        group.now_ms += group.config.load_interval_ms
     group.settle()
     return group
 
@@ -109,7 +109,7 @@ def lead(group: QuietGroup, metadata: Mapping[str, bytes], memory: LeaderMemory)
     members = {member: decode_member(data) for member, data in metadata.items()}
     shards = group.shards
     now_ms = group.now_ms + 1
-    assign_shards(shards, members, group.generation + 1, 1001, memory, group.settings, now_ms)
+    assign_shards(shards, members, group.generation + 1, 1001, memory, group.config, now_ms)
 
 
 def cpu_seconds(call: Callable[[], object], rounds: int = _ROUNDS) -> float:

@@ -1,18 +1,15 @@
 """Holds which topics connectors use: in Kafka Connect's records, from tasks of all kinds, over HTTP."""
 
-from collections.abc import Iterable
 from contextlib import ExitStack
 from typing import Any
 
 import pytest
 from typing_extensions import override
 
-from groupsdk.connect.rest.api import RestServer
 from groupsdk.connect.store.status_backing_store import ActiveTopics, TopicUse, check_topic
-from groupsdk.connect.tasks.task import AsyncTaskContext, Connector, Task, TaskContext
-from groupsdk.http.settings import HttpSettings
-from tests.connect.rest.test_api import Client
-from tests.connect.workers import app, eventually
+from groupsdk.connect.tasks.task import AsyncTaskContext, Task, TaskContext
+from tests.connect.rest.test_api import Client, served
+from tests.connect.workers import OneTask, app, eventually
 
 
 USE = TopicUse("lines", "source", 3, 1_700_000_000_000)
@@ -64,12 +61,8 @@ def test_names_that_no_topic_has_are_refused(wrong: object) -> None:
         check_topic(wrong)
 
 
-class Using(Connector):
+class Using(OneTask):
     """One task that uses the topics `topics`, again and again."""
-
-    @override
-    def plan(self) -> Iterable[Task]:
-        return [Task("only")]
 
     @override
     def run(self, task: Task, context: TaskContext) -> None:
@@ -100,10 +93,7 @@ def asked(stack: ExitStack, **settings: Any) -> Client:
     for kind in (Using, UsingSlowly, UsingApart):
         made.connector(kind)
     worker = stack.enter_context(made).start_standalone(None)
-    server = RestServer(worker, HttpSettings(port=0))
-    server.start()
-    stack.callback(server.stop)
-    return Client(server)
+    return stack.enter_context(served(worker))
 
 
 def test_tasks_say_what_they_use_and_it_is_forgotten_on_request(monkeypatch: Any) -> None:

@@ -3,7 +3,6 @@
 from collections.abc import Iterable
 from contextlib import ExitStack
 
-from groupsdk.connect.rest.api import RestServer
 from groupsdk.connect.store.status_backing_store import State
 from groupsdk.connect.tasks.tolerance import ErrorCounts
 from groupsdk.connect.worker_metrics import (
@@ -14,9 +13,8 @@ from groupsdk.connect.worker_metrics import (
     TaskView,
     work_metrics,
 )
-from groupsdk.http.settings import HttpSettings
 from groupsdk.wire.connect_protocol import ConnectorTaskId
-from tests.connect.rest.test_api import Client
+from tests.connect.rest.test_api import served
 from tests.connect.workers import app, eventually, standalone, states
 
 
@@ -86,7 +84,7 @@ def test_assigned_work_is_counted_by_state() -> None:
 
 
 def test_a_worker_measures_what_it_runs() -> None:
-    with standalone() as worker, ExitStack() as stack:
+    with standalone() as worker:
         worker.admin.put_connector("c", {"connector.class": "Counting", "count": "2"}).result(60)
         worker.admin.put_connector("f", {"connector.class": "Failing"}).result(60)
         eventually(lambda: list(states(worker).values()).count("RUNNING") >= 4)
@@ -107,10 +105,8 @@ def test_a_worker_measures_what_it_runs() -> None:
                 "connector-task:offset-commit-success-percentage"
             ]
         )
-        server = RestServer(worker, HttpSettings(port=0))
-        server.start()
-        stack.callback(server.stop)
-        code, text = Client(server)("GET", "/metrics")
+        with served(worker) as ask:
+            code, text = ask("GET", "/metrics")
         assert code == 200
         assert b'groupsdk_connect_worker_connector_running_task_count{connector="c"} 2' in text
         assert b"# TYPE groupsdk_connect_worker_task_startup_attempts_total counter" in text

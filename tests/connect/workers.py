@@ -10,6 +10,7 @@ from typing_extensions import override
 
 from groupsdk.connect.app import Worker
 from groupsdk.connect.errors import ConnectorConfigError, TaskFencedError
+from groupsdk.connect.store.config_backing_store import ConfigLog, Record
 from groupsdk.connect.tasks.task import AsyncTaskContext, Connector, Task, TaskContext
 from groupsdk.connect.worker import ConnectWorker
 
@@ -58,16 +59,20 @@ class Counting(Connector):
                 Counting.running[key] -= 1
 
 
-class Failing(Connector):
+class OneTask(Connector):
+    """Plans one task."""
+
+    @override
+    def plan(self) -> Iterable[Task]:
+        return [Task("only")]
+
+
+class Failing(OneTask):
     """One task that raises at once."""
 
     kind = "sink"
     runs: ClassVar[list[int]] = []
     """The fencing token of each run."""
-
-    @override
-    def plan(self) -> Iterable[Task]:
-        return [Task("only")]
 
     @override
     def run(self, task: Task, context: TaskContext) -> None:
@@ -98,14 +103,10 @@ class Separate(Counting):
     host = "process"
 
 
-class Acting(Connector):
+class Acting(OneTask):
     """One task that acts with its token, and never looks whether it has to end."""
 
     tokens: ClassVar[list[int]] = []
-
-    @override
-    def plan(self) -> Iterable[Task]:
-        return [Task("only")]
 
     @override
     def run(self, task: Task, context: TaskContext) -> None:
@@ -120,14 +121,10 @@ class ActingApart(Acting):
     host = "process"
 
 
-class DeafApart(Connector):
+class DeafApart(OneTask):
     """One task in a process that listens to nobody, once it has said that it runs."""
 
     host = "process"
-
-    @override
-    def plan(self) -> Iterable[Task]:
-        return [Task("only")]
 
     @override
     def run(self, task: Task, context: TaskContext) -> None:
@@ -137,12 +134,8 @@ class DeafApart(Connector):
         time.sleep(60)
 
 
-class Waiting(Connector):
+class Waiting(OneTask):
     """One coroutine that commits once and waits."""
-
-    @override
-    def plan(self) -> Iterable[Task]:
-        return [Task("only")]
 
     @override
     async def run(self, task: Task, context: AsyncTaskContext) -> None:
@@ -150,15 +143,11 @@ class Waiting(Connector):
         await context.stop.wait()
 
 
-class Stubborn(Connector):
+class Stubborn(OneTask):
     """One task that does not end when told to, until it is let go."""
 
     let_go: ClassVar[threading.Event] = threading.Event()
     refused: ClassVar[list[str]] = []
-
-    @override
-    def plan(self) -> Iterable[Task]:
-        return [Task("only")]
 
     @override
     def run(self, task: Task, context: TaskContext) -> None:
@@ -171,6 +160,14 @@ class Stubborn(Connector):
 
 
 ALL = (Counting, Failing, Telling, Separate, Acting, Waiting, Stubborn)
+
+
+def applied(*records: Record) -> ConfigLog:
+    """Return the configurations that follow from these records."""
+    log = ConfigLog()
+    for offset, (key, value) in enumerate(records):
+        log.apply(key, value, offset)
+    return log
 
 
 def app(**settings: Any) -> Worker:

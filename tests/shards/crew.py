@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Self
@@ -54,7 +55,37 @@ QUICK: dict[str, Any] = {
 """Sessions outlast a machine that stalls for seconds, and what the group does is soon heard of."""
 
 
-class RecordingWorker(ShardWorker):
+class _Recording(ABC):
+    """The callbacks of both kinds of worker, each of which records them."""
+
+    recorder: Recorder
+
+    @abstractmethod
+    def _called(self, name: str, argument: Any) -> Any:
+        """Record a callback, and run what a test hooks into it."""
+
+    def _listed(self) -> Any:
+        self.recorder.asked += 1
+        hook = self.recorder.hooks.get("shards")
+        return self.recorder.list if hook is None else hook(())
+
+    def on_shards_gained(self, leases: Sequence[Lease]) -> Any:
+        return self._called("gained", leases)
+
+    def on_shards_released(self, names: Sequence[str]) -> Any:
+        return self._called("released", names)
+
+    def on_shards_lost(self, names: Sequence[str]) -> Any:
+        return self._called("lost", names)
+
+    def on_standby_gained(self, names: Sequence[str]) -> Any:
+        return self._called("standby gained", names)
+
+    def on_standby_released(self, names: Sequence[str]) -> Any:
+        return self._called("standby released", names)
+
+
+class RecordingWorker(_Recording, ShardWorker):
     """Records its callbacks."""
 
     protocol_type = "crawl"
@@ -64,34 +95,15 @@ class RecordingWorker(ShardWorker):
         self.recorder = recorder
 
     @override
+    def _called(self, name: str, argument: Any) -> Any:
+        return self.recorder.called(name, argument)
+
+    @override
     def shards(self) -> Iterable[str | Shard]:
-        self.recorder.asked += 1
-        hook = self.recorder.hooks.get("shards")
-        listed: Any = self.recorder.list if hook is None else hook(())
-        return listed  # type: ignore[no-any-return]
-
-    @override
-    def on_shards_gained(self, leases: Sequence[Lease]) -> Any:
-        return self.recorder.called("gained", leases)
-
-    @override
-    def on_shards_released(self, names: Sequence[str]) -> Any:
-        return self.recorder.called("released", names)
-
-    @override
-    def on_shards_lost(self, names: Sequence[str]) -> Any:
-        return self.recorder.called("lost", names)
-
-    @override
-    def on_standby_gained(self, names: Sequence[str]) -> Any:
-        return self.recorder.called("standby gained", names)
-
-    @override
-    def on_standby_released(self, names: Sequence[str]) -> Any:
-        return self.recorder.called("standby released", names)
+        return self._listed()  # type: ignore[no-any-return]
 
 
-class AsyncRecordingWorker(AsyncShardWorker):
+class AsyncRecordingWorker(_Recording, AsyncShardWorker):
     """The same for asyncio, with callbacks that run on a thread where a test hooks something in."""
 
     protocol_type = "crawl"
@@ -100,35 +112,13 @@ class AsyncRecordingWorker(AsyncShardWorker):
         super().__init__(**(QUICK | settings))
         self.recorder = recorder
 
+    @override
     async def _called(self, name: str, argument: Any) -> Any:
         return await asyncio.to_thread(self.recorder.called, name, argument)
 
     @override
     async def shards(self) -> Iterable[str | Shard]:
-        self.recorder.asked += 1
-        hook = self.recorder.hooks.get("shards")
-        listed: Any = self.recorder.list if hook is None else hook(())
-        return listed  # type: ignore[no-any-return]
-
-    @override
-    async def on_shards_gained(self, leases: Sequence[Lease]) -> Any:
-        return await self._called("gained", leases)
-
-    @override
-    async def on_shards_released(self, names: Sequence[str]) -> Any:
-        return await self._called("released", names)
-
-    @override
-    async def on_shards_lost(self, names: Sequence[str]) -> Any:
-        return await self._called("lost", names)
-
-    @override
-    async def on_standby_gained(self, names: Sequence[str]) -> Any:
-        return await self._called("standby gained", names)
-
-    @override
-    async def on_standby_released(self, names: Sequence[str]) -> Any:
-        return await self._called("standby released", names)
+        return self._listed()  # type: ignore[no-any-return]
 
 
 Worker = RecordingWorker | AsyncRecordingWorker

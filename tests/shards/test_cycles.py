@@ -6,10 +6,9 @@ from hypothesis import given, settings
 
 from groupsdk.shards import cycles
 from groupsdk.shards.cycles import improve
-from groupsdk.shards.types import Shard
 from groupsdk.shards.work import NOBODY, Work
 from groupsdk.wire.shards.protocol import MemberState
-from tests.shards.test_placement import best, is_valid, measure, works
+from tests.shards.test_placement import best, is_valid, measure, work_of, works
 
 
 @settings(max_examples=150, deadline=None)
@@ -40,10 +39,9 @@ def _random_placement(work: Work, random: Random) -> list[int]:
 
 def test_a_placement_that_is_too_large_stays_as_it_is() -> None:
     count = cycles.GREATEST_SIZE
-    shards = [Shard(f"s-{number}") for number in range(count // 2 + 1)]
-    states = [MemberState(max_shards=count), MemberState()]
-    targets = [0] * len(shards)
+    owners = [0] * (count // 2 + 1)
+    targets = [*owners]
 
-    improve(Work(shards, ["a", "b"], states, [0] * len(shards), {}), targets)
+    improve(work_of(len(owners), [MemberState(max_shards=count), MemberState()], owners), targets)
 
-    assert targets == [0] * len(shards)
+    assert targets == owners

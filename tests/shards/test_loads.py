@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 from groupsdk.shards.loads import (
     SmoothedLoad,
@@ -13,6 +14,7 @@ from groupsdk.shards.loads import (
 from groupsdk.shards.types import Shard
 from groupsdk.shards.work import Work
 from groupsdk.wire.shards.protocol import MemberState
+from tests.shards.test_placement import work_of
 
 
 def test_the_first_report_counts_in_full() -> None:
@@ -40,17 +42,11 @@ def test_a_report_at_the_same_time_changes_nothing() -> None:
     assert load.value == 2.0
 
 
-def work_of(weights: Sequence[float], members: int, limit: int | None = None) -> Work:
+def measured(weights: Sequence[float], members: int, limit: int | None = None) -> Work:
     """Make a group with measured loads."""
-    return Work(
-        [Shard(f"s-{number}") for number in range(len(weights))],
-        [f"m-{member}" for member in range(members)],
-        [MemberState(max_shards=limit) for _ in range(members)],
-        [0] * len(weights),
-        {},
-        weights,
-        measured=True,
-    )
+    states = [MemberState(max_shards=limit)] * members
+    work = work_of(len(weights), states, [0] * len(weights), weights=weights)
+    return replace(work, measured=True)
 
 
 def test_unmeasured_shard_counts_by_its_weight_in_the_measure_of_the_loads() -> None:
@@ -62,7 +58,7 @@ def test_unmeasured_shard_counts_by_its_weight_in_the_measure_of_the_loads() -> 
 
 
 def test_the_most_loaded_is_relieved_with_as_few_moves_as_it_takes() -> None:
-    work = work_of([1.0] * 8, 2)
+    work = measured([1.0] * 8, 2)
 
     moved = relieve(work, [0] * 6 + [1] * 2, goal=4.5, budget=8)
 
@@ -71,7 +67,7 @@ def test_the_most_loaded_is_relieved_with_as_few_moves_as_it_takes() -> None:
 
 
 def test_no_more_move_than_the_budget_allows() -> None:
-    work = work_of([1.0] * 20, 2)
+    work = measured([1.0] * 20, 2)
 
     moved = relieve(work, [0] * 20, goal=10.0, budget=3)
 
@@ -80,7 +76,7 @@ def test_no_more_move_than_the_budget_allows() -> None:
 
 def test_half_of_an_exchange_is_not_carried_out() -> None:
     # 5 against 3 is the only way down to 9, and takes two moves
-    work = work_of([5.0, 6.0, 3.0, 4.0], 2)
+    work = measured([5.0, 6.0, 3.0, 4.0], 2)
     targets = [0, 0, 1, 1]
 
     assert loads_of(work, relieve(work, targets, goal=9.5, budget=2)) == [9.0, 9.0]
@@ -88,7 +84,7 @@ def test_half_of_an_exchange_is_not_carried_out() -> None:
 
 
 def test_a_member_at_its_limit_is_not_given_more() -> None:
-    work = work_of([1.0, 1.0, 1.0, 1.0, 0.1, 0.1], 2, limit=4)
+    work = measured([1.0, 1.0, 1.0, 1.0, 0.1, 0.1], 2, limit=4)
     targets = [0, 0, 0, 0, 1, 1]
 
     moved = relieve(work, targets, goal=2.2, budget=6)
@@ -97,7 +93,7 @@ def test_a_member_at_its_limit_is_not_given_more() -> None:
 
 
 def test_a_balance_is_compared_with_what_is_possible() -> None:
-    work = work_of([8.0, 1.0, 1.0], 2)
+    work = measured([8.0, 1.0, 1.0], 2)
 
     balance = balance_of(work, [0, 1, 1])
 

@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import product
 from random import Random
@@ -24,6 +24,23 @@ CAPABILITIES = st.sampled_from(
 ZONES = st.sampled_from([None, "a", "b"])
 
 
+def work_of(
+    shards: Sequence[Shard] | int,
+    states: Sequence[MemberState] | int,
+    owners: Sequence[int] | None = None,
+    standbys: Mapping[int, Sequence[int]] | None = None,
+    weights: Sequence[float] | None = None,
+) -> Work:
+    """Make shards and members, which own nothing unless told otherwise."""
+    if isinstance(shards, int):
+        shards = [Shard(f"s-{number}") for number in range(shards)]
+    if isinstance(states, int):
+        states = [MemberState()] * states
+    members = [f"m-{number:03d}" for number in range(len(states))]
+    owners = [NOBODY] * len(shards) if owners is None else owners
+    return Work(shards, members, states, owners, standbys or {}, weights)
+
+
 @st.composite
 def works(draw: st.DrawFn, *, zones: bool = False, limits: bool = False) -> Work:
     """Draw a small group with equal weights."""
@@ -40,8 +57,7 @@ def works(draw: st.DrawFn, *, zones: bool = False, limits: bool = False) -> Work
         for _ in range(draw(st.integers(1, 3)))
     ]
     owners = [draw(st.integers(NOBODY, len(states) - 1)) for _ in shards]
-    members = [f"m-{number}" for number in range(len(states))]
-    return Work(shards, members, states, owners, {})
+    return work_of(shards, states, owners)
 
 
 def is_valid(work: Work, targets: Sequence[int]) -> bool:
@@ -143,14 +159,12 @@ def even_moves(sizes: Sequence[int], count: int) -> int:
 def test_large_groups_move_as_little_as_the_closed_form_says(seed: int) -> None:
     random = Random(seed)
     count, members = random.randrange(1, 400), random.randrange(1, 30)
-    states = [MemberState() for _ in range(members)]
     # skewed, as after members have come or gone
     owners = [
         min(int(random.expovariate(4 / members)), members - 1) if random.random() < 0.8 else NOBODY
         for _ in range(count)
     ]
-    shards = [Shard(f"s-{number}") for number in range(count)]
-    work = Work(shards, [f"m-{member:02d}" for member in range(members)], states, owners, {})
+    work = work_of(count, members, owners)
 
     targets = place(work)
 
@@ -187,16 +201,7 @@ def test_the_greatest_load_is_within_the_bound_of_longest_first(seed: int) -> No
     count, members = random.randrange(1, 200), random.randrange(1, 12)
     weights = [random.choice([1.0, random.expovariate(1) + 0.01, 5.0]) for _ in range(count)]
     owners = [random.randrange(-1, members) for _ in range(count)]
-    work = weighted(
-        Work(
-            [Shard(f"s-{number}") for number in range(count)],
-            [f"m-{member}" for member in range(members)],
-            [MemberState() for _ in range(members)],
-            owners,
-            {},
-        ),
-        weights,
-    )
+    work = weighted(work_of(count, members, owners), weights)
 
     targets = place(work)
 
@@ -211,9 +216,8 @@ def test_the_greatest_load_is_within_the_bound_of_longest_first(seed: int) -> No
 
 
 def test_members_get_as_much_as_their_capacities_say() -> None:
-    shards = [Shard(f"s-{number}") for number in range(300)]
     states = [MemberState(capacity=2.0), MemberState(capacity=1.0)]
-    work = Work(shards, ["a", "b"], states, [NOBODY] * 300, {}, [1.0] * 300)
+    work = work_of(300, states, weights=[1.0] * 300)
 
     counts = Counter(place(work))
 
@@ -221,9 +225,8 @@ def test_members_get_as_much_as_their_capacities_say() -> None:
 
 
 def test_a_member_at_its_limit_keeps_what_it_owns_and_the_rest_is_even() -> None:
-    shards = [Shard(f"s-{number}") for number in range(12)]
     states = [MemberState(max_shards=2), MemberState(), MemberState()]
-    work = Work(shards, ["a", "b", "c"], states, [0] * 6 + [1] * 6, {})
+    work = work_of(12, states, [0] * 6 + [1] * 6)
 
     targets = place(work)
 
@@ -234,27 +237,23 @@ def test_a_member_at_its_limit_keeps_what_it_owns_and_the_rest_is_even() -> None
 def test_others_pass_shards_on_for_one_that_only_a_full_member_is_able_to_own() -> None:
     shards = [Shard("a"), Shard("b"), Shard("g", needs=frozenset({"gpu"}))]
     states = [MemberState(max_shards=2, capabilities=frozenset({"gpu"})), MemberState(max_shards=1)]
-    work = Work(shards, ["x", "y"], states, [0, 0, NOBODY], {})
 
-    targets = place(work)
+    targets = place(work_of(shards, states, [0, 0, NOBODY]))
 
     assert targets[2] == 0
     assert sorted(targets) == [0, 0, 1]
 
 
 def test_a_running_shard_is_not_left_out_for_a_new_one() -> None:
-    shards = [Shard(f"s-{number}") for number in range(6)]
-    states = [MemberState(max_shards=2), MemberState(max_shards=2)]
-    work = Work(shards, ["x", "y"], states, [NOBODY, NOBODY, 0, 0, 1, 1], {})
+    owners = [NOBODY, NOBODY, 0, 0, 1, 1]
+    work = work_of(6, [MemberState(max_shards=2)] * 2, owners)
 
-    assert place(work) == [NOBODY, NOBODY, 0, 0, 1, 1]
+    assert place(work) == owners
 
 
 def test_a_shard_without_an_owner_goes_to_the_standby_that_is_preferred() -> None:
-    shards = [Shard(f"s-{number}") for number in range(6)]
-    states = [MemberState() for _ in range(3)]
     standbys = {0: [2, 1], 1: [2], 2: [1], 3: [0]}
-    work = Work(shards, ["x", "y", "z"], states, [NOBODY] * 6, standbys)
+    work = work_of(6, 3, standbys=standbys)
 
     targets = place(work)
 
@@ -263,17 +262,11 @@ def test_a_shard_without_an_owner_goes_to_the_standby_that_is_preferred() -> Non
 
 
 def test_a_standby_passes_a_shard_on_to_another_standby_for_one_that_has_no_other() -> None:
-    shards = [Shard(f"s-{number}") for number in range(2)]
-    states = [MemberState(), MemberState()]
-    work = Work(shards, ["x", "y"], states, [NOBODY] * 2, {0: [0, 1], 1: [0]})
-
-    assert place(work) == [1, 0]
+    assert place(work_of(2, 2, standbys={0: [0, 1], 1: [0]})) == [1, 0]
 
 
 def test_a_weighted_shard_goes_to_its_standby_where_that_has_room() -> None:
-    shards = [Shard(f"s-{number}") for number in range(4)]
-    states = [MemberState(), MemberState()]
-    work = Work(shards, ["x", "y"], states, [NOBODY] * 4, {0: [1], 1: [1]}, [4.0, 3.0, 2.0, 5.0])
+    work = work_of(4, 2, standbys={0: [1], 1: [1]}, weights=[4.0, 3.0, 2.0, 5.0])
 
     targets = place(work)
 
@@ -281,6 +274,6 @@ def test_a_weighted_shard_goes_to_its_standby_where_that_has_room() -> None:
 
 
 def test_nothing_is_placed_without_members_and_without_shards() -> None:
-    assert place(Work([Shard("a")], [], [], [NOBODY], {})) == [NOBODY]
-    assert place(Work([], ["x"], [MemberState()], [], {})) == []
-    assert place(Work([Shard("a")], [], [], [NOBODY], {}, [1.0])) == [NOBODY]
+    assert place(work_of(1, 0)) == [NOBODY]
+    assert place(work_of(0, 1)) == []
+    assert place(work_of(1, 0, weights=[1.0])) == [NOBODY]

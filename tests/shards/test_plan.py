@@ -12,6 +12,7 @@ from groupsdk.shards.plan import Claims, Plan, PlanMemory, plan_shards
 from groupsdk.shards.types import Shard, checked_shards
 from groupsdk.wire.shards.protocol import MemberState
 from tests.shards.paper_group import CONFIG, shard_config
+from tests.shards.test_placement import even_moves
 from tests.support.cases import each_case
 
 
@@ -309,13 +310,6 @@ def test_standbys_are_planned_by_name() -> None:
     }
 
 
-def least_moves(sizes: Sequence[int], count: int) -> int:
-    """Return how many shards have to leave their owners in any even placement: the closed form of docs/sticky.md."""
-    quota, longer = divmod(count, len(sizes))
-    kept = sum(min(size, quota) for size in sizes)
-    return sum(sizes) - kept - min(longer, sum(size > quota for size in sizes))
-
-
 @each_case("seed", range(500))
 def test_a_random_history_moves_as_little_as_any_even_plan_could(seed: int) -> None:
     random = Random(seed)
@@ -338,7 +332,7 @@ def test_a_random_history_moves_as_little_as_any_even_plan_could(seed: int) -> N
         plan, memory = planned(checked_shards(names), members, memory)
         members = holding(plan, members)
 
-        assert plan.moves == least_moves(sizes, len(names))
+        assert plan.moves == even_moves(sizes, len(names))
         counts = [len(state.held) for state in members.values()]
         assert max(counts) - min(counts) <= 1
         assert sum(counts) == len(names)

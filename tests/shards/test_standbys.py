@@ -8,17 +8,8 @@ from groupsdk.shards.standbys import place_standbys
 from groupsdk.shards.types import Shard
 from groupsdk.shards.work import NOBODY, Work
 from groupsdk.wire.shards.protocol import MemberState
+from tests.shards.test_placement import work_of
 from tests.support.cases import each_case
-
-
-def work_of(shards: Sequence[Shard] | int, states: Sequence[MemberState] | int) -> Work:
-    """Make shards and members."""
-    if isinstance(shards, int):
-        shards = [Shard(f"s-{number}") for number in range(shards)]
-    if isinstance(states, int):
-        states = [MemberState() for _ in range(states)]
-    members = [f"m-{number:03d}" for number in range(len(states))]
-    return Work(shards, members, states, [NOBODY] * len(shards), {})
 
 
 def standing(

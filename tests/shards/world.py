@@ -85,19 +85,10 @@ class Work(AsyncShardCallbacks):
                 self._world.released(name)
 
     @override
-    def on_shards_released(self, names: Sequence[str]) -> None: ...
-
-    @override
     def on_shards_lost(self, names: Sequence[str]) -> None:
         self.lost += len(names)
         for name in names:
             self.told.pop(name, None)
-
-    @override
-    def on_standby_gained(self, names: Sequence[str]) -> None: ...
-
-    @override
-    def on_standby_released(self, names: Sequence[str]) -> None: ...
 
 
 class ShardMember(MemberProcess):

@@ -22,11 +22,9 @@ from groupsdk.connect.connectors.secrets import (
     unmasked,
 )
 from groupsdk.connect.errors import ConnectorConfigError
-from groupsdk.connect.rest.api import RestServer
 from groupsdk.connect.tasks.task import Connector, Host, Task, TaskContext
 from groupsdk.errors import ConfigError
-from groupsdk.http.settings import HttpSettings
-from tests.connect.rest.test_api import Client
+from tests.connect.rest.test_api import Client, served
 from tests.connect.workers import eventually
 
 
@@ -74,10 +72,8 @@ def ask(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Client]:
     app.connector(Using)
     app.connector(UsingApart)
     worker = app.start_standalone(tmp_path / "kept")
-    server = RestServer(worker, HttpSettings(port=0))
-    server.start()
-    yield Client(server)
-    server.stop()
+    with served(worker) as client:
+        yield client
     assert worker.stop(60)
 
 

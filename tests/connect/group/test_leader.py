@@ -71,6 +71,15 @@ def planned(leader: Leader, store: FileStore, count: int) -> None:
     eventually(look, store.configs)
 
 
+def planning() -> tuple[Claimed, Leader]:
+    """A leader that has planned the two tasks of its connector."""
+    store = Claimed()
+    leader = leader_of(store, c=CONFIG)
+    leader.plan_at_ms = 0
+    planned(leader, store, 2)
+    return store, leader
+
+
 def test_tokens_grow_with_generations_and_beyond_their_reset() -> None:
     tokens = [
         fencing_token(ClusterConfigState(epoch=epoch), generation)
@@ -92,10 +101,7 @@ def test_connectors_that_are_always_there_are_written_once() -> None:
 
 
 def test_tasks_follow_what_the_connector_plans_and_nothing_is_written_for_nothing() -> None:
-    store = Claimed()
-    leader = leader_of(store, c=CONFIG)
-    leader.plan_at_ms = 0
-    planned(leader, store, 2)
+    store, leader = planning()
     offset = store.configs().offset
     leader.plan(["c"])
     eventually(lambda: not leader._planner.busy)
@@ -109,10 +115,7 @@ def test_tasks_follow_what_the_connector_plans_and_nothing_is_written_for_nothin
 
 
 def test_a_plan_that_fails_is_said_and_leaves_the_tasks() -> None:
-    store = Claimed()
-    leader = leader_of(store, c=CONFIG)
-    leader.plan_at_ms = 0
-    planned(leader, store, 2)
+    store, leader = planning()
     leader._permanent.clear()
     store.write_configs(connector_records("c", {**CONFIG, "count": "none"}))
     leader.plan(["c"])
@@ -141,10 +144,7 @@ def test_connector_class_that_only_another_worker_has_keeps_its_tasks() -> None:
 
 
 def test_stopped_connector_is_not_planned() -> None:
-    store = Claimed()
-    leader = leader_of(store, c=CONFIG)
-    leader.plan_at_ms = 0
-    planned(leader, store, 2)
+    store, leader = planning()
     store.write_configs([target_state_record("c", TargetState.STOPPED), *task_records("c", [])])
     leader.plan(["c"])
     leader.lead(3, 0)

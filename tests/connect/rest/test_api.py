@@ -5,7 +5,7 @@ import threading
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import pytest
@@ -13,6 +13,7 @@ from pytest_mock import MockerFixture
 
 from groupsdk.broker.embedded import EmbeddedBroker
 from groupsdk.connect.rest.api import RestServer
+from groupsdk.connect.worker import ConnectWorker
 from groupsdk.http.settings import HttpSettings
 from tests.connect.workers import Counting, app, eventually, standalone
 
@@ -41,15 +42,20 @@ class Client:
                 return error.code, json.loads(error.read())
 
 
+@contextmanager
+def served(worker: ConnectWorker, settings: HttpSettings | None = None) -> Iterator[Client]:
+    """Have a worker answer."""
+    with RestServer(worker, settings or HttpSettings(port=0)) as server:
+        yield Client(server)
+
+
 @pytest.fixture
 def ask() -> Iterator[Client]:
     """A worker that is alone and answers."""
     with standalone() as worker:
         eventually(lambda: worker.is_leader)
-        server = RestServer(worker, HttpSettings(port=0))
-        server.start()
-        yield Client(server)
-        server.stop()
+        with served(worker) as client:
+            yield client
 
 
 def running(ask: Client, name: str) -> bool:
@@ -145,10 +151,7 @@ def test_a_configuration_can_be_tried(ask: Client) -> None:
 
 
 def test_health_endpoint_follows_the_state_of_the_worker() -> None:
-    with standalone() as worker:
-        server = RestServer(worker, HttpSettings(port=0))
-        server.start()
-        ask = Client(server)
+    with standalone() as worker, served(worker) as ask:
         # KIP-1017: 503 until it takes part, 500 when it does not any more
         eventually(lambda: ask("GET", "/health")[0] == 200)
         assert ask("GET", "/health")[1]["status"] == "healthy"
@@ -163,7 +166,6 @@ def test_health_endpoint_follows_the_state_of_the_worker() -> None:
                 500,
                 {"status": "unhealthy", "message": "the worker has stopped"},
             )
-        server.stop()
 
 
 def test_a_worker_is_ready_while_kafka_answers_and_lives_without(group_id: str) -> None:
@@ -174,10 +176,7 @@ def test_a_worker_is_ready_while_kafka_answers_and_lives_without(group_id: str) 
             bootstrap_servers=servers, group_id=group_id
         )
         stack.callback(worker.stop)
-        server = RestServer(worker, HttpSettings(port=0))
-        server.start()
-        stack.callback(server.stop)
-        ask = Client(server)
+        ask = stack.enter_context(served(worker))
         eventually(lambda: ask("GET", "/health")[0] == 200)
         broker.stop()
         eventually(lambda: ask("GET", "/health")[0] == 500)
@@ -191,10 +190,7 @@ def test_a_worker_is_ready_while_kafka_answers_and_lives_without(group_id: str) 
 
 def test_a_probe_that_is_given_up_does_not_end_a_worker_that_is_busy(mocker: MockerFixture) -> None:
     mocker.patch("groupsdk.connect.rest.api._HEALTH_S", 0.2)
-    with standalone() as worker:
-        server = RestServer(worker, HttpSettings(port=0))
-        server.start()
-        ask = Client(server)
+    with standalone() as worker, served(worker) as ask:
         eventually(lambda: ask("GET", "/health")[0] == 200)
         busy = threading.Event()
         held = worker.requests.put(lambda: busy.wait(120))
@@ -210,7 +206,6 @@ def test_a_probe_that_is_given_up_does_not_end_a_worker_that_is_busy(mocker: Moc
         busy.set()
         assert held.result(60)
         eventually(lambda: ask("GET", "/health")[0] == 200)
-        server.stop()
 
 
 @pytest.mark.parametrize(

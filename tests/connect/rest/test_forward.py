@@ -9,12 +9,11 @@ from typing import Any
 import pytest
 from pytest_mock import MockerFixture
 
-from groupsdk.connect.rest.api import RestServer
 from groupsdk.connect.rest.forwarding import FORWARDED_HEADER, forward
 from groupsdk.connect.rest.session_key import SessionKey
 from groupsdk.connect.worker import ConnectWorker
 from groupsdk.http.settings import HttpSettings
-from tests.connect.rest.test_api import CONFIG, Client
+from tests.connect.rest.test_api import CONFIG, Client, served
 from tests.connect.workers import app, eventually
 
 
@@ -65,10 +64,7 @@ def two_workers(
         settings = HttpSettings(port=port, user=user, password=password)
         worker = app().start(bootstrap_servers=servers, group_id=group_id, url=settings.url, **more)
         stack.callback(worker.stop)
-        server = RestServer(worker, settings)
-        server.start()
-        stack.callback(server.stop)
-        asks.append(Client(server))
+        asks.append(stack.enter_context(served(worker, settings)))
         workers.append(worker)
     return asks, workers
 

@@ -22,7 +22,7 @@ from groupsdk.connect.rest.session_key import SessionKeySettings
 from groupsdk.connect.store.config_backing_store import connector_records
 from groupsdk.connect.worker import ConnectWorker
 from groupsdk.http.settings import HttpSettings
-from tests.connect.rest.test_api import Client
+from tests.connect.rest.test_api import Client, served
 from tests.connect.workers import app, eventually, standalone
 
 
@@ -50,15 +50,13 @@ def answering(
 ) -> Iterator[tuple[ConnectWorker, Client]]:
     """A worker that leads a group and answers."""
     worker = app().start({"group.id": group, "bootstrap.servers": broker.bootstrap_servers}, **more)
-    server = RestServer(worker, settings or HttpSettings(port=0))
-    server.start()
     try:
-        eventually(lambda: worker.is_leader)
-        worker.admin.put_connector("c", CONFIG).result(60)
-        eventually(lambda: len(worker.admin.configs().task_ids("c")) == 1)
-        yield worker, Patient(server)
+        with RestServer(worker, settings or HttpSettings(port=0)) as server:
+            eventually(lambda: worker.is_leader)
+            worker.admin.put_connector("c", CONFIG).result(60)
+            eventually(lambda: len(worker.admin.configs().task_ids("c")) == 1)
+            yield worker, Patient(server)
     finally:
-        server.stop()
         assert worker.stop(60)
 
 
@@ -184,8 +182,5 @@ def test_older_protocols_sign_nothing(broker: EmbeddedBroker, group_id: str) -> 
 
 
 def test_a_worker_that_is_alone_has_nobody_to_answer_to() -> None:
-    with standalone() as worker:
-        server = RestServer(worker, HttpSettings(port=0))
-        server.start()
-        assert Client(server)("PUT", "/connectors/c/fence")[0] == 404
-        server.stop()
+    with standalone() as worker, served(worker) as ask:
+        assert ask("PUT", "/connectors/c/fence")[0] == 404

@@ -1,7 +1,8 @@
 """Holds reading topics to their ends."""
 
+from collections.abc import Iterator
 from concurrent.futures import Future
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from re import search
 from types import SimpleNamespace
 from typing import Any, cast
@@ -32,6 +33,17 @@ def log_of(servers: str, seen: Seen, **topics: int) -> KafkaLog:
         lambda topic, _, key, value, __: seen.append((topic, key, value)),
         lambda: None,
     )
+
+
+@contextmanager
+def reading(**topics: int) -> Iterator[tuple[EmbeddedBroker, KafkaLog, Seen]]:
+    """A log that reads from a broker of its own."""
+    with EmbeddedBroker() as broker:
+        seen: Seen = []
+        log = log_of(broker.bootstrap_servers, seen, **topics)
+        log.start()
+        yield broker, log, seen
+        log.close()
 
 
 def write(servers: str, topic: str, *keys: str, abort: bool = False) -> None:
@@ -117,10 +129,7 @@ class Broken:
 
 
 def test_reading_begins_anew_where_it_was_after_an_error() -> None:
-    with EmbeddedBroker() as broker:
-        seen: Seen = []
-        log = log_of(broker.bootstrap_servers, seen, t=2)
-        log.start()
+    with reading(t=2) as (broker, log, seen):
         write(broker.bootstrap_servers, "t", *"abcd")
         log.read_to_end(["t"], 60_000)
         log._consumer = cast("Any", Broken())
@@ -129,16 +138,12 @@ def test_reading_begins_anew_where_it_was_after_an_error() -> None:
         # each once
         assert sorted(key for _, key, _ in seen) == [b"a", b"b", b"c", b"d", b"e"]
         eventually(lambda: not log.failed)
-        log.close()
 
 
 def test_clients_that_know_no_broker_any_more_are_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
     """As librdkafka leaves them where a node that shuts down has listed none: without an error, for ever."""
     monkeypatch.setattr(librdkafka, "_WATCH_MS", 50)
-    with EmbeddedBroker() as broker:
-        seen: Seen = []
-        log = log_of(broker.bootstrap_servers, seen, t=2)
-        log.start()
+    with reading(t=2) as (broker, log, seen):
         given, log._settings = log._settings, {}
         lost = log._consumer, log._admin = log._opened(), log._connected()
         log._settings = given
@@ -146,17 +151,13 @@ def test_clients_that_know_no_broker_any_more_are_replaced(monkeypatch: pytest.M
         write(broker.bootstrap_servers, "t", "a")
         log.read_to_end(["t"], 60_000)
         assert seen == [("t", b"a", b"v")]
-        log.close()
 
 
 def test_a_topic_that_may_not_be_read_is_said_and_tried_again(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level("INFO", "groupsdk.connect.store.kafka_log")
-    with EmbeddedBroker() as broker:
-        seen: Seen = []
-        log = log_of(broker.bootstrap_servers, seen, t=1, other=1)
-        log.start()
+    with reading(t=1, other=1) as (broker, log, seen):
         assert log.failing_ms("t") == 0
         refused = broker.faults.answer("Fetch", ErrorCode.TOPIC_AUTHORIZATION_FAILED, times=None)
         eventually(lambda: log.failing_ms("t"))
@@ -176,16 +177,13 @@ def test_a_topic_that_may_not_be_read_is_said_and_tried_again(
         log.read_to_end(["t"], 60_000)
         eventually(lambda: not log.failed)
         assert (log.failing_ms("t"), seen) == (0, [("t", b"a", b"v")])
-        log.close()
     assert "reading t again" in caplog.messages
 
 
 def test_waiter_for_a_record_is_told_when_it_is_read_or_cannot_be(
     mocker: MockerFixture,
 ) -> None:
-    with EmbeddedBroker() as broker:
-        log = log_of(broker.bootstrap_servers, [], t=1)
-        log.start()
+    with reading(t=1) as (broker, log, _):
         told: list[tuple[int, str | None]] = []
         # transactions end with a record of their own, which is not handed on
         for offset in (2, 0, 4):
@@ -200,7 +198,6 @@ def test_waiter_for_a_record_is_told_when_it_is_read_or_cannot_be(
             log, "_read_on", side_effect=KafkaException(KafkaError(KafkaError._FATAL))
         )
         eventually(lambda: told[3:] == [(4, "Local: Fatal error")], lambda: told)
-        log.close()
 
 
 class Unsure:
@@ -219,15 +216,12 @@ class Unsure:
 
 
 def test_an_end_that_is_not_known_is_asked_for_again() -> None:
-    with EmbeddedBroker() as broker:
-        log = log_of(broker.bootstrap_servers, [], t=1)
-        log.start()
+    with reading(t=1) as (_, log, _):
         log._admin = cast("Any", Unsure(-1, 0))
         log.read_to_end(["t"], 60_000)
         log._admin = cast("Any", Unsure(-1))
         with pytest.raises(StoreError, match="the ends of t: no answer for t-0"):
             log.read_to_end(["t"], 0)
-        log.close()
 
 
 def test_ends_are_known_again_after_each_restart_of_the_broker(

@@ -19,6 +19,9 @@ from groupsdk.wire.connect_protocol import ConnectorTaskId
 from tests.connect.workers import eventually
 
 
+KEY = ("a", "t0")
+
+
 @pytest.fixture
 def two(servers: str, group_id: str) -> Iterator[tuple[KafkaStore, KafkaStore]]:
     """The stores of two workers of one group."""
@@ -90,12 +93,11 @@ def test_states_written_by_one_are_read_by_the_next_owner(
     two: tuple[KafkaStore, KafkaStore],
 ) -> None:
     old, new = two
-    key = ("a", "t0")
-    old.fence([key], 3, 60_000)
-    old.commit(key, 3, {"n": 1})
-    assert new.fence([key], 4, 60_000) == {key: {"n": 1}}
-    new.commit(key, 4, {"n": 2})
-    assert new.fence([key], 5, 60_000) == {key: {"n": 2}}
+    old.fence([KEY], 3, 60_000)
+    old.commit(KEY, 3, {"n": 1})
+    assert new.fence([KEY], 4, 60_000) == {KEY: {"n": 1}}
+    new.commit(KEY, 4, {"n": 2})
+    assert new.fence([KEY], 5, 60_000) == {KEY: {"n": 2}}
 
 
 class Paused:
@@ -118,20 +120,19 @@ def test_a_commit_that_a_new_owner_came_before_is_not_acknowledged(
     two: tuple[KafkaStore, KafkaStore], mocker: MockerFixture, waits: bool
 ) -> None:
     old, new = two
-    key = ("a", "t0")
-    old.fence([key], 24, 60_000)
-    old.commit(key, 24, {"n": 1})
+    old.fence([KEY], 24, 60_000)
+    old.commit(KEY, 24, {"n": 1})
     paused = Paused(mocker, old)
     with ThreadPoolExecutor(1) as pool:
         commit = old.commit if waits else lambda *args: old.begin_commit(*args).result(60)
-        late = pool.submit(commit, key, 24, {"n": 2})
+        late = pool.submit(commit, KEY, 24, {"n": 2})
         assert paused.reached.wait(60)
-        assert new.fence([key], 26, 60_000) == {key: {"n": 1}}
-        new.commit(key, 26, {"n": 10})
+        assert new.fence([KEY], 26, 60_000) == {KEY: {"n": 1}}
+        new.commit(KEY, 26, {"n": 10})
         paused.go_on.set()
         with pytest.raises(TaskFencedError, match="taken over under 26, after 24"):
             late.result(60)
-    assert new.fence([key], 27, 60_000) == {key: {"n": 10}}
+    assert new.fence([KEY], 27, 60_000) == {KEY: {"n": 10}}
 
 
 def test_fenced_leader_deletes_nothing_while_it_takes_over(
@@ -139,22 +140,21 @@ def test_fenced_leader_deletes_nothing_while_it_takes_over(
 ) -> None:
     """Otherwise the state would be lost with the later owner, if that one died before it had written it again."""
     old, new = two
-    key = ("a", "t0")
-    old.fence([key], 24, 60_000)
-    old.commit(key, 24, {"n": 1})
+    old.fence([KEY], 24, 60_000)
+    old.commit(KEY, 24, {"n": 1})
     # two records of states at the end: the fence's is not held up
     write = old._produce
     writes: list[tuple[Any, ...]] = []
 
     def take_over(*arguments: Any, **options: Any) -> None:
         if writes:
-            new.fence([key], 27, 60_000)
+            new.fence([KEY], 27, 60_000)
         writes.append(arguments)
         write(*arguments, **options)
 
     mocker.patch.object(old, "_produce", take_over)
     with pytest.raises(TaskFencedError, match="taken over under 27, after 26"):
-        old.fence([key], 26, 60_000)
+        old.fence([KEY], 26, 60_000)
     # its fence and its state, but no deletion
     assert [value is None for _, _, _, value, *_ in writes] == [False, False]
 
@@ -163,16 +163,15 @@ def test_states_that_are_set_after_a_new_owner_came_are_refused(
     two: tuple[KafkaStore, KafkaStore], mocker: MockerFixture
 ) -> None:
     old, new = two
-    key = ("a", "t0")
     fence = old.fence
 
     def fence_and_lose(*arguments: Any) -> Any:
         fence(*arguments)
-        return new.fence([key], 27, 60_000)
+        return new.fence([KEY], 27, 60_000)
 
     mocker.patch.object(old, "fence", fence_and_lose)
     with pytest.raises(TaskFencedError, match="taken over under 27, after 26"):
-        old.put_states({key: {"n": 5}}, 26, 60_000)
+        old.put_states({KEY: {"n": 5}}, 26, 60_000)
 
 
 def test_a_status_of_an_older_owner_does_not_replace_a_newer_one(

@@ -1,8 +1,7 @@
-"""Holds single runs: how they commit, how they end, and what they may when the session is over."""
+"""Holds single runs: how they commit, how they end, and what they may when the session is over; and their stop signals."""
 
 import asyncio
 import threading
-from collections.abc import Iterable
 from concurrent.futures import Future
 from typing import Any, ClassVar
 
@@ -12,21 +11,17 @@ from typing_extensions import override
 from groupsdk.connect.errors import TaskFencedError
 from groupsdk.connect.tasks.process_run import ProcessRun
 from groupsdk.connect.tasks.runs import (
+    AsyncStop,
     CoroutineRun,
+    LeasedStop,
     LoopThread,
     Run,
     TaskJob,
     ThreadRun,
     fenced,
 )
-from groupsdk.connect.tasks.task import (
-    AsyncTaskContext,
-    Connector,
-    Task,
-    TaskContext,
-    TaskState,
-)
-from tests.connect.workers import Acting, Counting, Failing, Separate, Waiting, eventually
+from groupsdk.connect.tasks.task import AsyncTaskContext, Task, TaskContext, TaskState
+from tests.connect.workers import Acting, Counting, Failing, OneTask, Separate, Waiting, eventually
 
 
 class Ends:
@@ -53,6 +48,11 @@ class Ends:
     def ended(self, trace: str | None) -> None:
         self.traces.append(trace)
         self.over.set()
+
+    def trace(self) -> str:
+        """Wait for the end, and return the stack trace; "" for none."""
+        assert self.over.wait(60)
+        return self.traces[0] or ""
 
 
 def job(kind: type) -> TaskJob:
@@ -90,17 +90,11 @@ def test_exception_of_a_task_is_reported_with_its_traceback(
     ends = Ends()
     run: Run = kind(job(Failing), ends.commit, ends.ended)
     run.start()
-    assert ends.over.wait(60)
-    assert ends.traces[0] is not None
-    assert "this one always fails" in ends.traces[0]
+    assert "this one always fails" in ends.trace()
 
 
-class Yields(Connector):
+class Yields(OneTask):
     """Has a `yield` in `run`, so that calling it runs nothing."""
-
-    @override
-    def plan(self) -> list[Task]:
-        return []
 
     @override
     def run(self, task: Task, context: TaskContext) -> Any:
@@ -112,16 +106,11 @@ def test_a_run_that_is_a_generator_fails(kind: type[ThreadRun] | type[ProcessRun
     ends = Ends()
     run: Run = kind(job(Yields), ends.commit, ends.ended)
     run.start()
-    assert ends.over.wait(60)
-    assert "Yields.run is a generator function" in (ends.traces[0] or "")
+    assert "Yields.run is a generator function" in ends.trace()
 
 
-class AttemptsUnrun(Connector):
+class AttemptsUnrun(OneTask):
     """Passes a function to `attempt` that nobody awaits."""
-
-    @override
-    def plan(self) -> list[Task]:
-        return []
 
     @override
     def run(self, task: Task, context: TaskContext) -> None:
@@ -135,8 +124,7 @@ def test_an_attempt_that_is_not_awaited_fails() -> None:
     ends = Ends()
     run = ThreadRun(job(AttemptsUnrun), ends.commit, ends.ended)
     run.start()
-    assert ends.over.wait(60)
-    assert "which nobody awaits here" in (ends.traces[0] or "")
+    assert "which nobody awaits here" in ends.trace()
 
 
 def test_a_coroutine_is_cancelled_where_it_does_not_end() -> None:
@@ -145,8 +133,7 @@ def test_a_coroutine_is_cancelled_where_it_does_not_end() -> None:
     run.start()
     eventually(lambda: ends.states)
     assert run.kill()
-    assert ends.traces[0] is not None
-    assert "CancelledError" in ends.traces[0]
+    assert "CancelledError" in ends.trace()
     loop.close()
 
 
@@ -163,18 +150,12 @@ def test_the_token_is_refused_once_the_session_is_over() -> None:
     run.start()
     eventually(lambda: len(Acting.tokens) > 2)
     held.clear()
-    assert ends.over.wait(60)
-    assert ends.traces[0] is not None
-    assert "TaskFencedError: the worker's session expired" in ends.traces[0]
+    assert "TaskFencedError: the worker's session expired" in ends.trace()
     assert set(Acting.tokens) == {7}
 
 
-class Committing(Connector):
+class Committing(OneTask):
     """One task that commits when it is told to."""
-
-    @override
-    def plan(self) -> Iterable[Task]:
-        return [Task("only")]
 
     @override
     def run(self, task: Task, context: TaskContext) -> None:
@@ -191,19 +172,13 @@ def test_a_commit_during_which_the_session_ended_is_not_acknowledged() -> None:
 
     run = ThreadRun(job(Committing), commit, ends.ended, held.is_set)
     run.start()
-    assert ends.over.wait(60)
-    assert ends.traces[0] is not None
-    assert "TaskFencedError: the worker's session expired" in ends.traces[0]
+    assert "TaskFencedError: the worker's session expired" in ends.trace()
 
 
-class Eager(Connector):
+class Eager(OneTask):
     """One coroutine that begins two commits, awaits the second, and says what it has kept."""
 
     kept: ClassVar[list[object]] = []
-
-    @override
-    def plan(self) -> Iterable[Task]:
-        return [Task("only")]
 
     @override
     async def run(self, task: Task, context: AsyncTaskContext) -> None:
@@ -244,18 +219,12 @@ def test_a_coroutine_is_told_of_a_commit_that_was_refused() -> None:
     run.start()
     eventually(lambda: ends.begun)
     ends.begun[0].set_exception(TaskFencedError("it is another's"))
-    assert ends.over.wait(60)
-    assert ends.traces[0] is not None
-    assert "TaskFencedError: it is another's" in ends.traces[0]
+    assert "TaskFencedError: it is another's" in ends.trace()
     loop.close()
 
 
-class Exiting(Connector):
+class Exiting(OneTask):
     """A coroutine whose own task ends the program."""
-
-    @override
-    def plan(self) -> Iterable[Task]:
-        return [Task("only")]
 
     @override
     async def run(self, task: Task, context: AsyncTaskContext) -> None:
@@ -278,3 +247,42 @@ def test_a_coroutine_whose_own_task_exits_does_not_end_the_others() -> None:
     assert waiting.over.wait(60)
     assert waiting.traces == [None]
     loop.close()
+
+
+def test_one_of_coroutines_waits_as_long_as_it_is_told() -> None:
+    async def look() -> tuple[bool, bool]:
+        stop = AsyncStop()
+        before = await stop.wait(0.001)
+        stop.set()
+        return before, await stop.wait()
+
+    assert asyncio.run(look()) == (False, True)
+
+
+def test_leased_stop_looks_at_the_clock() -> None:
+    held = [True, True, False, True]
+    stop = LeasedStop(lambda: held.pop(0))
+    assert not stop.is_set()
+    assert not stop.wait(0.001)
+    assert stop.wait(0.001)
+    # once set it stays so
+    assert stop.is_set()
+    assert held == [True]
+
+    async def look() -> list[bool]:
+        again = [True, False]
+        signal = AsyncStop(lambda: again.pop(0))
+        return [await signal.wait(0.001), await signal.wait(0.001), signal.is_set()]
+
+    assert asyncio.run(look()) == [False, True, True]
+
+
+def test_lapsed_lease_stays_lapsed() -> None:
+    held = [True, False, True]
+    stop = LeasedStop(lambda: held.pop(0))
+    assert [stop.holds(), stop.holds(), stop.holds()] == [True, False, False]
+    assert held == [True]
+    # told to end in good order, the worker still holds
+    other = LeasedStop()
+    other.set()
+    assert (other.is_set(), other.holds()) == (True, True)

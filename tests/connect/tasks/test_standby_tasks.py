@@ -12,7 +12,6 @@ from groupsdk.clock import SystemClock
 from groupsdk.connect.errors import ConnectorConfigError
 from groupsdk.connect.store.config_backing_store import (
     ClusterConfigState,
-    ConfigLog,
     connector_records,
     task_records,
 )
@@ -28,7 +27,7 @@ from groupsdk.connect.tasks.task import (
 )
 from groupsdk.connect.tasks.tolerance import RestartPolicy
 from groupsdk.wire.connect_protocol import ConnectorTaskId
-from tests.connect.workers import Counting, Separate, eventually
+from tests.connect.workers import Counting, Separate, applied, eventually
 
 
 TASKS = [ConnectorTaskId("c", 0), ConnectorTaskId("c", 1)]
@@ -106,14 +105,10 @@ KINDS: list[type[Connector]] = [Follower, AsyncFollower, Loader, Broken, Deaf]
 
 def configs(kind: type[Connector], **more: str) -> ClusterConfigState:
     """A connector with two tasks."""
-    log = ConfigLog()
-    records = [
+    return applied(
         *connector_records("c", {"connector.class": kind.__name__, **more}),
         *task_records("c", [Task("t0").config(), Task("t1").config()]),
-    ]
-    for offset, (key, value) in enumerate(records):
-        log.apply(key, value, offset)
-    return log.snapshot()
+    ).snapshot()
 
 
 class Rig:

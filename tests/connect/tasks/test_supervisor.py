@@ -10,7 +10,6 @@ from groupsdk.clock import SystemClock
 from groupsdk.connect.group.work import Work
 from groupsdk.connect.store.config_backing_store import (
     ClusterConfigState,
-    ConfigLog,
     RestartRequest,
     TargetState,
     connector_records,
@@ -23,7 +22,7 @@ from groupsdk.connect.tasks.supervisor import Supervisor
 from groupsdk.connect.tasks.task import Task
 from groupsdk.connect.tasks.tolerance import RestartPolicy
 from groupsdk.wire.connect_protocol import ConnectorTaskId
-from tests.connect.workers import ALL, Counting, Failing, Stubborn, eventually
+from tests.connect.workers import ALL, Counting, Failing, Stubborn, applied, eventually
 
 
 TASK = ConnectorTaskId("c", 0)
@@ -34,15 +33,11 @@ def configs(
     kind: str, target: TargetState = TargetState.STARTED, **config: str
 ) -> ClusterConfigState:
     """One connector with one task."""
-    log = ConfigLog()
-    records = [
+    return applied(
         *connector_records("c", {"connector.class": kind, **config}),
         *task_records("c", [Task("only").config()]),
         target_state_record("c", target),
-    ]
-    for offset, (key, value) in enumerate(records):
-        log.apply(key, value, offset)
-    return log.snapshot()
+    ).snapshot()
 
 
 class Rig:
@@ -62,6 +57,12 @@ class Rig:
             lambda: None,
             Random(1),
         )
+
+    def run(self, kind: str, **config: str) -> ClusterConfigState:
+        """Have the task run."""
+        given = configs(kind, **config)
+        self.supervisor.reconcile(WORK, given, 7)
+        return given
 
     def under(self, holds: Callable[[], bool]) -> Supervisor:
         """Another supervisor of the same store, whose tasks may go on while `holds` says so."""
@@ -92,8 +93,7 @@ def rig() -> Iterator[Rig]:
 
 
 def test_assigned_work_runs_and_the_rest_stops(rig: Rig) -> None:
-    given = configs("Counting", count="1")
-    rig.supervisor.reconcile(WORK, given, 7)
+    given = rig.run("Counting", count="1")
     assert rig.supervisor.owned() == WORK
     rig.reaches(State.RUNNING, given)
     connector = rig.store.statuses()["status-connector-c"]
@@ -107,8 +107,7 @@ def test_assigned_work_runs_and_the_rest_stops(rig: Rig) -> None:
 
 
 def test_work_that_keeps_its_owner_keeps_its_token(rig: Rig) -> None:
-    given = configs("Counting", count="1")
-    rig.supervisor.reconcile(WORK, given, 7)
+    given = rig.run("Counting", count="1")
     rig.supervisor.reconcile(WORK, given, 8)
     assert rig.store.last_token() == 7
 
@@ -121,8 +120,7 @@ def test_work_without_a_configuration_is_not_run(rig: Rig) -> None:
 def test_the_state_of_the_former_owner_is_handed_over(rig: Rig) -> None:
     rig.store.fence([("c", "only")], 5, 1)
     rig.store.commit(("c", "only"), 5, {"count": 1_000})
-    given = configs("Counting", count="1")
-    rig.supervisor.reconcile(WORK, given, 7)
+    rig.run("Counting", count="1")
 
     def kept() -> int:
         state = rig.store.state(("c", "only")) or {}
@@ -134,8 +132,7 @@ def test_the_state_of_the_former_owner_is_handed_over(rig: Rig) -> None:
 def test_a_task_that_raises_at_once_is_restarted_with_its_trace_and_does_not_spin() -> None:
     rig = Rig(RestartPolicy(max_restarts=3, backoff_ms=5, backoff_max_ms=10))
     Failing.runs.clear()
-    given = configs("Failing")
-    rig.supervisor.reconcile(WORK, given, 7)
+    given = rig.run("Failing")
     rig.reaches(State.FAILED, given)
     assert Failing.runs == [7, 7, 7, 7]
     status = rig.store.statuses()["status-task-c-0"]
@@ -187,8 +184,7 @@ def test_exception_of_a_halted_task_is_not_a_failure(rig: Rig) -> None:
 def test_between_two_runs_it_waits() -> None:
     rig = Rig(RestartPolicy(backoff_ms=50_000, backoff_max_ms=60_000))
     Failing.runs.clear()
-    given = configs("Failing")
-    rig.supervisor.reconcile(WORK, given, 7)
+    given = rig.run("Failing")
     rig.reaches(State.RESTARTING, given)
     due_ms = rig.supervisor.tick(given)
     assert due_ms is not None
@@ -198,8 +194,7 @@ def test_between_two_runs_it_waits() -> None:
 
 
 def test_paused_it_keeps_its_owner_and_does_nothing(rig: Rig) -> None:
-    given = configs("Counting", count="1")
-    rig.supervisor.reconcile(WORK, given, 7)
+    given = rig.run("Counting", count="1")
     paused = configs("Counting", TargetState.PAUSED, count="1")
     rig.supervisor.retarget(["c"], paused)
     assert rig.state() is State.PAUSED
@@ -212,8 +207,7 @@ def test_paused_it_keeps_its_owner_and_does_nothing(rig: Rig) -> None:
 
 
 def test_halted_it_ends_and_keeps_nothing_more(rig: Rig) -> None:
-    given = configs("Counting", count="1")
-    rig.supervisor.reconcile(WORK, given, 7)
+    given = rig.run("Counting", count="1")
     eventually(lambda: rig.store.state(("c", "only")))
     rig.supervisor.halt()
     eventually(lambda: Counting.running["c", "only"] == 0)
@@ -230,17 +224,7 @@ def test_a_task_that_finds_that_it_may_not_go_on_ends_as_one_that_was_halted() -
         return may_go_on
 
     rig = Rig()
-    supervisor = Supervisor(
-        rig.store,
-        {kind.__name__: kind for kind in ALL},
-        "w1",
-        RestartPolicy(),
-        5_000,
-        SystemClock(),
-        lambda: None,
-        holds=holds,
-    )
-    rig.supervisor = supervisor
+    rig.supervisor = supervisor = rig.under(holds)
     given = configs("Counting", count="1")
     supervisor.reconcile(WORK, given, 7)
     eventually(lambda: rig.store.state(("c", "only")))
@@ -254,8 +238,7 @@ def test_a_task_that_does_not_end_is_fenced() -> None:
     rig = Rig(grace_ms=20)
     Stubborn.let_go.clear()
     Stubborn.refused.clear()
-    given = configs("Stubborn")
-    rig.supervisor.reconcile(WORK, given, 7)
+    rig.run("Stubborn")
     rig.supervisor.stop(WORK)
     assert not rig.supervisor.owned()
     Stubborn.let_go.set()
@@ -274,16 +257,14 @@ def test_a_class_that_is_not_known_here_is_said(rig: Rig) -> None:
 
 
 def test_processes_run_commit_and_end(rig: Rig) -> None:
-    given = configs("Separate", count="1")
-    rig.supervisor.reconcile(WORK, given, 7)
+    rig.run("Separate", count="1")
     eventually(lambda: rig.store.state(("c", "only")))
     rig.supervisor.stop(WORK)
     assert rig.state() is State.UNASSIGNED
 
 
 def test_coroutines_run_commit_and_end(rig: Rig) -> None:
-    given = configs("Waiting")
-    rig.supervisor.reconcile(WORK, given, 7)
+    rig.run("Waiting")
     eventually(lambda: rig.store.state(("c", "only")) == {"begun": True})
     rig.supervisor.stop(WORK)
     assert rig.state() is State.UNASSIGNED

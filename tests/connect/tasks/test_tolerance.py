@@ -1,6 +1,5 @@
-"""Holds what becomes of records that cannot be handled: retries, tolerance, logs, dead letters (KIP-298)."""
+"""Holds what becomes of records that cannot be handled (KIP-298), and when failed tasks are started again."""
 
-from collections.abc import Iterable
 from contextlib import ExitStack
 from random import Random
 from typing import Any, ClassVar
@@ -21,16 +20,19 @@ from groupsdk.connect.errors import (
     TaskFencedError,
 )
 from groupsdk.connect.store.file_store import FileStore
-from groupsdk.connect.tasks.task import AsyncTaskContext, Connector, Task, TaskContext
+from groupsdk.connect.tasks.task import AsyncTaskContext, Task, TaskContext
 from groupsdk.connect.tasks.tolerance import (
     Attempts,
     ErrorCounts,
+    RestartPolicy,
+    RestartTracker,
     is_retriable,
 )
 from groupsdk.connect.worker import ConnectWorker
 from groupsdk.dead_letters import ErrantRecord, context_headers
+from groupsdk.errors import ConfigError
 from groupsdk.wire.connect_protocol import ConnectorTaskId
-from tests.connect.workers import app, eventually, states
+from tests.connect.workers import OneTask, app, eventually, states
 
 
 @pytest.mark.parametrize(
@@ -131,15 +133,11 @@ def handle(record: object) -> None:
         raise RetriableError("not yet")
 
 
-class Handling(Connector):
+class Handling(OneTask):
     """One task that handles the records `records`, and commits what became of each."""
 
     kind = "sink"
     late: ClassVar[list[int]] = []
-
-    @override
-    def plan(self) -> Iterable[Task]:
-        return [Task("only")]
 
     @override
     def run(self, task: Task, context: TaskContext) -> None:
@@ -302,3 +300,30 @@ def test_records_of_kafka_keep_what_they_have(servers: str, group_id: str) -> No
     (message,) = letters(servers, source, 1)
     record = ErrantRecord.of(message)
     assert record == ErrantRecord(b"k", b"v", (("h", b"1"), ("n", None)), source, 0, 0)
+
+
+def test_a_task_that_raises_at_once_waits_longer_each_time_up_to_the_limit() -> None:
+    tracker = RestartTracker(RestartPolicy(backoff_ms=100, backoff_max_ms=1_000), Random(1))
+    waits = [tracker.failed(0) or 0 for _ in range(12)]
+    assert 80 <= waits[0] <= 120
+    assert 160 <= waits[1] <= 240
+    assert all(800 <= each <= 1_000 for each in waits[6:])
+
+
+def test_after_so_many_times_it_stays_failed() -> None:
+    tracker = RestartTracker(RestartPolicy(max_restarts=2), Random(1))
+    assert [tracker.failed(0) is None for _ in range(3)] == [False, False, True]
+    assert RestartTracker(RestartPolicy(max_restarts=0), Random(1)).failed(0) is None
+
+
+def test_a_task_that_ran_well_begins_anew() -> None:
+    tracker = RestartTracker(RestartPolicy(max_restarts=1, reset_after_ms=500), Random(1))
+    assert tracker.failed(0) is not None
+    assert tracker.failed(500) is not None
+    assert tracker.failed(499) is None
+
+
+@pytest.mark.parametrize("wrong", [{"backoff_ms": 0}, {"max_restarts": -1}, {"reset_after_ms": 0}])
+def test_a_policy_that_would_spin_is_refused(wrong: dict[str, int]) -> None:
+    with pytest.raises(ConfigError, match=next(iter(wrong))):
+        RestartPolicy(**wrong)
