@@ -12,7 +12,14 @@ from groupsdk.connect.rest.session_key import SessionKeySettings
 from groupsdk.connect.store.status_backing_store import TopicTracking
 from groupsdk.connect.tasks.tolerance import RestartPolicy
 from groupsdk.errors import ConfigError
-from groupsdk.settings.config import MemberConfig, check_integer
+from groupsdk.settings.config import (
+    MEMBER_SETTINGS,
+    MemberConfig,
+    as_integer,
+    by_name,
+    check_integer,
+    unknown_key,
+)
 from groupsdk.settings.librdkafka import client_settings
 
 
@@ -124,18 +131,18 @@ class ConnectConfig:
             if name in _FLAGS:
                 own[name] = _flag(key, given.pop(key))
             elif name in names:
-                own[name] = _number(key, given.pop(key), _LEAST.get(name))
+                value = given.pop(key)
+                own[name] = as_integer(key, value) if name in _LEAST else value
             elif name in _RESTART:
-                restart[_RESTART[name]] = _number(key, given.pop(key), 0)
+                restart[_RESTART[name]] = as_integer(key, given.pop(key))
         keys = SessionKeySettings.take(given)
         providers = ConfigProviders.take(given)
-        given = take_java(given)
-        try:
-            member = MemberConfig.of({**_DEFAULTS, **given})
-        except ConfigError as error:
-            raise ConfigError(f"{error}{_suggestion(error, given, names)}") from None
+        member = take_java(given)
+        for name, (key, _) in by_name(member).items():
+            if name not in MEMBER_SETTINGS:
+                raise ConfigError(unknown_key(key, names | _RESTART.keys() | MEMBER_SETTINGS))
         return cls(
-            member=member,
+            member=MemberConfig.of({**_DEFAULTS, **member}),
             restart=RestartPolicy(**restart),
             session_keys=keys,
             providers=providers,
@@ -183,23 +190,3 @@ def _flag(key: str, value: Any) -> bool:
     if text not in ("true", "false"):
         raise ConfigError(f"{key} must be true or false, not {value!r}")
     return text == "true"
-
-
-def _suggestion(error: ConfigError, given: Mapping[str, Any], names: set[str]) -> str:
-    """Suggest the setting that an unknown key may have meant."""
-    from difflib import get_close_matches
-
-    known = [each.replace("_", ".") for each in (*names, *_RESTART)]
-    for key in given:
-        if str(error) == f"unknown setting {key!r}" and (close := get_close_matches(key, known, 1)):
-            return f"; did you mean {close[0]}?"
-    return ""
-
-
-def _number(key: str, value: Any, least: int | None) -> Any:
-    if least is None or not isinstance(value, str):
-        return value
-    try:
-        return int(value)
-    except ValueError:
-        raise ConfigError(f"{key} must be an integer, not {value!r}") from None

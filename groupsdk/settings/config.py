@@ -161,7 +161,7 @@ class MemberConfig:
             if name in security_keys:
                 security[name] = plain_security(name, value)
             else:
-                values[name] = _number(key, value) if name in _NUMBERS else value
+                values[name] = as_integer(key, value) if name in _NUMBERS else value
         for required in ("bootstrap_servers", "group_id"):
             if values.get(required) is None:
                 raise ConfigError(f"{required.replace('_', '.')} is missing")
@@ -213,6 +213,10 @@ class MemberConfig:
 _MILLISECONDS: Final = tuple(
     each.name for each in fields(MemberConfig) if each.name.endswith("_ms")
 )
+MEMBER_SETTINGS: Final = frozenset(
+    each.name for config in (MemberConfig, SecuritySettings) for each in fields(config)
+)
+"""The names of a member's settings."""
 _REBALANCE_MS: Final = ("rebalance_timeout_ms", "max_poll_interval_ms")
 _NUMBERS: Final = frozenset((*_MILLISECONDS, "receive_message_max_bytes"))
 
@@ -312,7 +316,8 @@ def unknown_key(key: str, known: Collection[str]) -> str:
     return f"unknown setting {key!r}{hint}"
 
 
-def _number(key: str, value: Any) -> Any:
+def as_integer(key: str, value: Any) -> Any:
+    """Convert a string from a file or the environment."""
     if isinstance(value, str):
         try:
             return int(value)

@@ -7,8 +7,13 @@ from math import isfinite
 from typing import TYPE_CHECKING, Any, Final, Unpack
 
 from groupsdk.errors import ConfigError
-from groupsdk.settings.config import MemberConfig, by_name, check_integer, unknown_key
-from groupsdk.settings.security import SecuritySettings
+from groupsdk.settings.config import (
+    MEMBER_SETTINGS,
+    MemberConfig,
+    by_name,
+    check_integer,
+    unknown_key,
+)
 from groupsdk.shards.types import ShardError, check_name
 from groupsdk.wire.shards.protocol import GREATEST_WEIGHT
 
@@ -135,9 +140,6 @@ class ShardConfig:
 
 _OWN: Final = frozenset(each.name for each in fields(ShardConfig)) - {"member"}
 _TEXTS: Final = ("endpoint", "zone", "capabilities", "epoch_topic")
-_MEMBERS: Final = frozenset(
-    each.name for config in (MemberConfig, SecuritySettings) for each in fields(config)
-)
 
 
 def _split(settings: Mapping[Any, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -147,10 +149,10 @@ def _split(settings: Mapping[Any, Any]) -> tuple[dict[str, Any], dict[str, Any]]
     for name, (key, value) in by_name(settings).items():
         if name in _OWN:
             own[name] = value if name in _TEXTS else _number(key, value)
-        elif name in _MEMBERS:
+        elif name in MEMBER_SETTINGS:
             member[key] = value  # what is wrong with it, the member's configuration says
         else:
-            raise ConfigError(unknown_key(key, _OWN | _MEMBERS))
+            raise ConfigError(unknown_key(key, _OWN | MEMBER_SETTINGS))
     return member, own
 
 

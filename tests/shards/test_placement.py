@@ -112,36 +112,20 @@ def measure(work: Work, targets: Sequence[int]) -> tuple[int, list[int], int, in
     )
 
 
+@pytest.mark.parametrize(
+    ("zones", "limits"),
+    [
+        pytest.param(False, False, id="equal shards"),
+        pytest.param(True, False, id="zones come after balance and before moves"),
+        pytest.param(False, True, id="limits and needs"),
+        pytest.param(True, True, id="limits, needs and zones"),
+    ],
+)
 @settings(max_examples=150, deadline=None)
-@given(works())
-def test_equal_shards_are_placed_as_well_as_can_be(work: Work) -> None:
-    targets = place(work)
+@given(data=st.data())
+def test_no_placement_is_better(zones: bool, limits: bool, data: st.DataObject) -> None:
+    work = data.draw(works(zones=zones, limits=limits))
 
-    assert is_valid(work, targets)
-    assert measure(work, targets) == best(work)
-
-
-@settings(max_examples=100, deadline=None)
-@given(works(zones=True))
-def test_zones_come_after_balance_and_before_moves(work: Work) -> None:
-    targets = place(work)
-
-    assert is_valid(work, targets)
-    assert measure(work, targets) == best(work)
-
-
-@settings(max_examples=200, deadline=None)
-@given(works(limits=True))
-def test_with_limits_and_needs_placements_are_as_well_as_can_be(work: Work) -> None:
-    targets = place(work)
-
-    assert is_valid(work, targets)
-    assert measure(work, targets) == best(work)
-
-
-@settings(max_examples=100, deadline=None)
-@given(works(limits=True, zones=True))
-def test_with_limits_needs_and_zones_placements_are_as_well_as_can_be(work: Work) -> None:
     targets = place(work)
 
     assert is_valid(work, targets)

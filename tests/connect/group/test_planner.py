@@ -13,19 +13,23 @@ from groupsdk.connect.tasks.task import Connector, Task, TaskContext
 from tests.connect.workers import Counting, eventually
 
 
-class Broken(Connector):
-    """Cannot say what its tasks are."""
-
-    @override
-    def plan(self) -> list[Task]:
-        raise OSError("no list today")
+class NeverRun(Connector):
+    """Is only planned."""
 
     @override
     def run(self, task: Task, context: TaskContext) -> None:
         raise AssertionError(task)
 
 
-class Slow(Connector):
+class Broken(NeverRun):
+    """Cannot say what its tasks are."""
+
+    @override
+    def plan(self) -> list[Task]:
+        raise OSError("no list today")
+
+
+class Slow(NeverRun):
     """Answers when it is let."""
 
     may_answer = threading.Event()
@@ -38,10 +42,6 @@ class Slow(Connector):
             Slow.asked += 1
         self.may_answer.wait(120)
         return []
-
-    @override
-    def run(self, task: Task, context: TaskContext) -> None:
-        raise AssertionError(task)
 
 
 def plans(planner: Planner, count: int) -> list[Plan]:
@@ -90,7 +90,7 @@ def test_a_question_that_waits_is_asked_once() -> None:
     assert planner.take() == []
 
 
-class Odd(Connector):
+class Odd(NeverRun):
     """Returns what is no list of tasks, or ends the program."""
 
     @override
@@ -108,10 +108,6 @@ class Odd(Connector):
                 sys.exit(3)
             case _:
                 return []
-
-    @override
-    def run(self, task: Task, context: TaskContext) -> None:
-        raise AssertionError(task)
 
 
 def test_plan_that_is_not_a_list_of_tasks_is_an_error_and_the_next_connector_is_planned() -> None:

@@ -69,6 +69,12 @@ def two_workers(
     return asks, workers
 
 
+def follower_of(asks: list[Client], workers: list[ConnectWorker]) -> Client:
+    """Wait until both know who leads, and return the client of the other."""
+    eventually(lambda: all(each.leader_url is not None for each in workers))
+    return next(ask for ask, worker in zip(asks, workers, strict=True) if not worker.is_leader)
+
+
 def test_requests_that_come_while_the_group_rebalances_wait_for_its_leader(
     servers: str, group_id: str
 ) -> None:
@@ -93,10 +99,9 @@ def test_the_users_password_stays_with_the_worker_that_was_asked(
     sent = mocker.patch("groupsdk.connect.rest.api.forward", wraps=forward)
     with ExitStack() as stack:
         asks, workers = two_workers(stack, servers, group_id, ("alice", "secret"))
-        eventually(lambda: [each.leader_url is not None for each in workers] == [True, True])
+        follower = follower_of(asks, workers)
         eventually(lambda: all(each.admin.configs().session_key for each in workers))
         leader = next(each for each in workers if each.is_leader)
-        follower = asks[workers.index(leader) ^ 1]
         login = {"Authorization": "Basic " + base64.b64encode(b"alice:secret").decode()}
         path = "/connectors/one%20two%3F%C3%A4"
 
@@ -131,10 +136,7 @@ def test_without_a_key_nothing_is_sent_on(
         asks, workers = two_workers(
             stack, servers, group_id, ("alice", "secret"), connect_protocol="compatible"
         )
-        eventually(lambda: [each.leader_url is not None for each in workers] == [True, True])
-        follower = next(
-            ask for ask, worker in zip(asks, workers, strict=True) if not worker.is_leader
-        )
+        follower = follower_of(asks, workers)
         login = {"Authorization": "Basic " + base64.b64encode(b"alice:secret").decode()}
         code, said = follower("PUT", "/connectors/c/config", CONFIG, **login)
         assert (code, "protocol is not sessioned; ask the leader" in said["message"]) == (409, True)
@@ -144,10 +146,7 @@ def test_without_a_key_nothing_is_sent_on(
 def test_a_follower_sends_on(servers: str, group_id: str) -> None:
     with ExitStack() as stack:
         asks, workers = two_workers(stack, servers, group_id)
-        eventually(lambda: [each.leader_url is not None for each in workers] == [True, True])
-        follower = next(
-            ask for ask, worker in zip(asks, workers, strict=True) if not worker.is_leader
-        )
+        follower = follower_of(asks, workers)
 
         def created() -> bool:
             code, answer = follower("PUT", "/connectors/c/config", CONFIG)

@@ -60,7 +60,7 @@ class Rig:
 
     def run(self, kind: str, **config: str) -> ClusterConfigState:
         """Have the task run."""
-        given = configs(kind, **config)
+        given = configs(kind, TargetState.STARTED, **config)
         self.supervisor.reconcile(WORK, given, 7)
         return given
 
