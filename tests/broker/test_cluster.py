@@ -9,7 +9,7 @@ from groupsdk.broker.log.errors import StorageError
 from groupsdk.broker.log.files import MemoryFiles
 from groupsdk.error_code import ErrorCode
 from tests.broker.clients import batch
-from tests.broker.log.logs import pairs, read_all
+from tests.broker.log.logs import failing, pairs, read_all
 from tests.broker.rig import ClusterRig
 
 
@@ -124,13 +124,8 @@ def test_a_deleted_topic_leaves_no_records() -> None:
 def test_a_topic_whose_deletion_the_disk_prevented_can_be_made_anew() -> None:
     rig = ClusterRig(topics={"t": 1})
     rig.cluster.log("t", 0).append(batch(b"v"), now_ms=1_000)
-
-    def fail(call: str, path: str) -> None:
-        if call == "rename" and path.endswith("t-0"):
-            raise OSError(5, "Input/output error", path)
-
     assert isinstance(rig.files, MemoryFiles)
-    rig.files.before = fail
+    rig.files.before = failing("rename", ending="t-0")
     with pytest.raises(StorageError):
         rig.cluster.delete_topics(("t",))
     rig.files.before = None

@@ -8,8 +8,8 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from groupsdk.broker.log.errors import storage_error
-from groupsdk.broker.log.files import Files
+from groupsdk.broker.log.errors import storage_errors
+from groupsdk.broker.log.files import Files, replace_file
 
 
 logger = logging.getLogger(__name__)
@@ -19,25 +19,26 @@ _OFFSET_LINE: Final = re.compile(r"(\S+) (\d+) (-?\d+)")
 
 
 def write_text(files: Files, path: str, text: str) -> None:
-    """Write a text file atomically, by way of `<path>.tmp`; after a failure the old file is still there."""
-    beside = f"{path}.tmp"
-    try:
-        files.remove(beside)
-        files.write(beside, 0, text.encode())
-        files.sync(beside)
-        files.rename(beside, path)
-    except OSError as error:
-        raise storage_error("writing a checkpoint", path, error) from error
+    """Write a text file atomically; after a failure the old file is still there."""
+    with storage_errors("writing a checkpoint", path):
+        replace_file(files, path, text.encode())
 
 
 def read_text(files: Files, path: str) -> str | None:
     """Read at most 64 MiB of a text file; None if it does not exist."""
-    try:
+    with storage_errors("reading a checkpoint", path):
         if not files.exists(path):
             return None
         return files.read(path, 0, _MAX_BYTES).decode(errors="replace")
-    except OSError as error:
-        raise storage_error("reading a checkpoint", path, error) from error
+
+
+def read_properties(files: Files, path: str) -> dict[str, str] | None:
+    """Read a file of lines `key=value`, as Java's properties; None if it does not exist."""
+    text = read_text(files, path)
+    if text is None:
+        return None
+    pairs = (line.split("=", 1) for line in text.splitlines() if not line.startswith("#"))
+    return {pair[0].strip(): pair[1].strip() for pair in pairs if len(pair) == 2}
 
 
 def write_lines(files: Files, path: str, lines: Iterable[str]) -> None:

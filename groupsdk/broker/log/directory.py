@@ -15,6 +15,7 @@ from groupsdk.broker.log.errors import (
     LogDirectoryError,
     StorageError,
     storage_error,
+    storage_errors,
 )
 from groupsdk.broker.log.files import Files
 from groupsdk.broker.settings.topic import LogConfig
@@ -62,8 +63,6 @@ class LogDirectory:
         """Prepare an unopened directory; use `open` instead."""
         self.files = files
         self.path = path
-        self.cluster_id = ""
-        self.node_id = -1
         self.was_clean = False
         """Whether the broker before closed everything."""
         self._logs: dict[Partition, PartitionLog] = {}
@@ -113,21 +112,14 @@ class LogDirectory:
         """Return whether a partition is on disk, opened or not."""
         return (topic, partition) in self._found
 
-    @property
-    def logs(self) -> "dict[Partition, PartitionLog]":
-        """A copy of the open logs by (topic, partition)."""
-        return dict(self._logs)
-
     def holds_records(self, topic: str, partition: int) -> bool:
         """Return whether a partition has a non-empty segment, without opening its log."""
         directory = self._path(f"{topic}-{partition}")
-        try:
+        with storage_errors("looking through", directory):
             names = self.files.names(directory)
             return any(
                 name.endswith(".log") and self.files.size(f"{directory}/{name}") for name in names
             )
-        except OSError as error:
-            raise storage_error("looking through", directory, error) from error
 
     def log(
         self,
@@ -310,15 +302,13 @@ class LogDirectory:
     def _load(self, cluster_id: str, node_id: int) -> None:
         self._load_meta(cluster_id, node_id)
         clean = self._path(CLEAN_SHUTDOWN)
-        try:
+        with storage_errors("opening a data directory", self.path):
             self.was_clean = self.files.exists(clean)
             self.files.remove(clean)
             names = self.files.names(self.path)
             for name in names:
                 if _DELETED.fullmatch(name):
                     self.files.remove_directory(self._path(name))
-        except OSError as error:
-            raise storage_error("opening a data directory", self.path, error) from error
         self._recovery_points = checkpoints.read_offsets(self.files, self._path(RECOVERY_POINTS))
         self._log_starts = checkpoints.read_offsets(self.files, self._path(LOG_STARTS))
         self._cleaner_offsets = checkpoints.read_offsets(self.files, self._path(CLEANER_OFFSETS))
@@ -329,9 +319,8 @@ class LogDirectory:
 
     def _load_meta(self, cluster_id: str, node_id: int) -> None:
         path = self._path(META_PROPERTIES)
-        text = checkpoints.read_text(self.files, path)
-        if text is None:
-            self.cluster_id, self.node_id = cluster_id, node_id
+        found = checkpoints.read_properties(self.files, path)
+        if found is None:
             lines = (
                 "#",
                 f"cluster.id={cluster_id}",
@@ -342,16 +331,13 @@ class LogDirectory:
             )
             checkpoints.write_text(self.files, path, "\n".join(lines))
             return
-        pairs = (line.split("=", 1) for line in text.splitlines() if not line.startswith("#"))
-        found = {pair[0].strip(): pair[1].strip() for pair in pairs if len(pair) == 2}
-        self.cluster_id = found.get("cluster.id", cluster_id)
+        cluster = found.get("cluster.id", cluster_id)
         there = found.get("node.id", found.get("broker.id", str(node_id)))
-        if self.cluster_id != cluster_id or there != str(node_id):
+        if cluster != cluster_id or there != str(node_id):
             raise LogDirectoryError(
                 f"the data directory {self.path} belongs to node {there} of the cluster"
-                f" {self.cluster_id}, not to node {node_id} of the cluster {cluster_id} (see {path})"
+                f" {cluster}, not to node {node_id} of the cluster {cluster_id} (see {path})"
             )
-        self.node_id = node_id
 
     def _topic_id(self, name: str) -> uuid.UUID | None:
         path = self._path(f"{name}/{PARTITION_METADATA}")
@@ -359,13 +345,11 @@ class LogDirectory:
         return None if match is None else uuid_of(match[1])
 
     def _make(self, directory: str, topic_id: uuid.UUID | None) -> None:
-        try:
+        with storage_errors("making a log", directory):
             self.files.make_directory(directory)
             if topic_id is not None:
                 text = f"version: 0\ntopic_id: {kafka_uuid(topic_id)}\n"
                 self.files.write(f"{directory}/{PARTITION_METADATA}", 0, text.encode())
-        except OSError as error:
-            raise storage_error("making a log", directory, error) from error
 
 
 def _note(offsets: dict[Partition, int], key: Partition, offset: int) -> None:

@@ -1,5 +1,7 @@
 """The errors of a partition's log."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import ClassVar, NamedTuple
 
 from groupsdk.error_code import ErrorCode
@@ -138,3 +140,12 @@ def storage_error(action: str, path: str, error: OSError) -> StorageError:
     """Build the error for a failed call of the operating system."""
     reason = error.strerror or type(error).__name__
     return StorageError(f"{action} failed: {path}: {reason}")
+
+
+@contextmanager
+def storage_errors(action: str, path: str) -> Iterator[None]:
+    """Raise a StorageError for a call of the operating system that fails within the `with` block."""
+    try:
+        yield
+    except OSError as error:
+        raise storage_error(action, path, error) from error

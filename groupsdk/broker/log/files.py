@@ -3,6 +3,7 @@
 A log reaches its files only through `Files`, so a test can simulate a power loss at every write.
 """
 
+import contextlib
 import errno
 import fcntl
 import os
@@ -18,7 +19,8 @@ if TYPE_CHECKING:
     from groupsdk.wire.records.batch import Buffer
 
 
-DEFAULT_MAX_OPEN_FILES: Final = 256
+MAX_OPEN_FILES: Final = 256
+"""The most descriptors kept open, locks excluded."""
 
 
 class Files(Protocol):
@@ -91,38 +93,33 @@ class Files(Protocol):
         ...
 
 
+def replace_file(files: Files, path: str, data: "Buffer", *, sync: bool = True) -> None:
+    """Write a file by way of `<path>.tmp`, so that a failure or a crash leaves the old content or the new."""
+    beside = f"{path}.tmp"
+    try:
+        files.remove(beside)
+        files.write(beside, 0, data)
+        if sync:
+            files.sync(beside)
+        files.rename(beside, path)
+    except OSError:
+        with contextlib.suppress(OSError):
+            files.remove(beside)
+        raise
+
+
 _LOCKS: Final[dict[str, int]] = {}
 """The locks of this process: the operating system's do not hold within one."""
 
 
 class DiskFiles:
-    """Files of the operating system, with a bounded number of open descriptors.
+    """Files of the operating system, with a bounded number of open descriptors."""
 
-    Args:
-        max_open_files: the most descriptors kept open, locks excluded; at least 1.
-        durable: whether `sync` reaches the disk. False leaves syncing to the operating system, which survives the
-            death of the process but not a power loss.
-
-    Raises:
-        ValueError: `max_open_files` is below 1.
-    """
-
-    def __init__(
-        self, *, max_open_files: int = DEFAULT_MAX_OPEN_FILES, durable: bool = True
-    ) -> None:
-        if max_open_files < 1:
-            raise ValueError(f"max_open_files must be at least 1, not {max_open_files}")
-        self._max_open_files = max_open_files
-        self._durable = durable
+    def __init__(self) -> None:
         self._open: dict[str, int] = {}
         self._locks: dict[str, int] = {}
         self._new: dict[str, set[str]] = {}
         """For a directory, what is in it whose names may not be on the disk yet."""
-
-    @property
-    def open_files(self) -> int:
-        """The number of open descriptors, excluding locks."""
-        return len(self._open)
 
     def read(self, path: str, position: int, size: int) -> bytes:
         descriptor = self._open.get(path)
@@ -159,8 +156,6 @@ class DiskFiles:
         os.ftruncate(self._opened(path, os.O_RDWR) if descriptor is None else descriptor, size)
 
     def sync(self, path: str) -> None:
-        if not self._durable:
-            return
         descriptor = self._open.get(path)
         if descriptor is not None:
             os.fsync(descriptor)
@@ -175,8 +170,6 @@ class DiskFiles:
             self._forget(path)
         below = _directories(source) if self._new else []
         Path(source).replace(target)
-        if not self._durable:
-            return
         for each in below:
             if each in self._new:
                 self._new[f"{target}{each.removeprefix(source)}"] = self._new.pop(each)
@@ -200,9 +193,8 @@ class DiskFiles:
         place = Path(path)
         missing = [each for each in (place, *place.parents) if not each.exists()]
         place.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if self._durable:
-            for each in missing:
-                self._made(str(each))
+        for each in missing:
+            self._made(str(each))
 
     def remove_directory(self, path: str) -> None:
         for name in [name for name in self._open if name.startswith(f"{path}/")]:
@@ -277,12 +269,11 @@ class DiskFiles:
             return self._opened(path, os.O_RDWR)
         except FileNotFoundError:
             descriptor = self._opened(path, os.O_RDWR | os.O_CREAT)
-        if self._durable:
-            self._made(path)
+        self._made(path)
         return descriptor
 
     def _opened(self, path: str, flags: int) -> int:
-        if len(self._open) >= self._max_open_files:
+        if len(self._open) >= MAX_OPEN_FILES:
             # close the one opened first: tracking use would cost more than reopening a file now and then
             self._forget(next(iter(self._open)))
         descriptor = os.open(path, flags | os.O_CLOEXEC, 0o644)

@@ -51,12 +51,6 @@ class OffsetIndex:
         self.offsets = array("q")
         self._positions = array("i")
 
-    def truncate(self, offset: int) -> None:
-        """Drop the entries at or above an offset."""
-        keep = bisect_left(self.offsets, offset)
-        del self.offsets[keep:]
-        del self._positions[keep:]
-
     def lookup(self, offset: int) -> tuple[int, int]:
         """Return the last entry at or below an offset as (offset, position); (-1, 0) if there is none."""
         found = bisect_right(self.offsets, offset) - 1
@@ -110,9 +104,6 @@ class TimeIndex:
         self._timestamps = array("q")
         self._offsets = array("q")
 
-    def __len__(self) -> int:
-        return len(self._offsets)
-
     @property
     def last(self) -> tuple[int, int]:
         """The last entry as (timestamp, offset); (-1, base offset of the segment) if there is none."""
@@ -130,12 +121,6 @@ class TimeIndex:
         """Drop all entries."""
         self._timestamps = array("q")
         self._offsets = array("q")
-
-    def truncate(self, offset: int) -> None:
-        """Drop the entries at or above an offset."""
-        while self._offsets and self._offsets[-1] >= offset:
-            self._offsets.pop()
-            self._timestamps.pop()
 
     def lookup(self, timestamp: int) -> int:
         """Return an offset before which no record has this timestamp (in milliseconds) or a later one."""
@@ -192,14 +177,6 @@ class TxnIndex:
 
     def __init__(self, entries: Sequence[AbortedTxn] = ()) -> None:
         self._entries = list(entries)
-
-    def __len__(self) -> int:
-        return len(self._entries)
-
-    @property
-    def entries(self) -> Sequence[AbortedTxn]:
-        """All entries; read-only for callers."""
-        return self._entries
 
     def append(self, entry: AbortedTxn) -> None:
         """Add an entry, whose marker must come after all others."""

@@ -277,24 +277,22 @@ class PartitionLog:
         *,
         now_ms: int,
         leader_epoch: int = 0,
-        origin: Origin = Origin.CLIENT,
         first_sequence_zero: bool = False,
         checked: Checked | None = None,
     ) -> AppendInfo:
         """Append batches of a producer at the next offsets; those that `validation.checking` has passed are `checked`."""
-        data, headers, append_time_ms = checked or check(batches, self._config, now_ms, origin)
-        if origin is Origin.CLIENT:
-            for header in headers:
-                known = self.producers.duplicate_of(header)
-                if known is not None:
-                    return AppendInfo(
-                        base_offset=known.first_offset,
-                        last_offset=known.last_offset,
-                        log_append_time_ms=known.timestamp,
-                        log_start_offset=self.log_start_offset,
-                        duplicate=True,
-                    )
-        update = Update(self.producers, origin, first_sequence_zero=first_sequence_zero)
+        data, headers, append_time_ms = checked or check(batches, self._config, now_ms)
+        for header in headers:
+            known = self.producers.duplicate_of(header)
+            if known is not None:
+                return AppendInfo(
+                    base_offset=known.first_offset,
+                    last_offset=known.last_offset,
+                    log_append_time_ms=known.timestamp,
+                    log_start_offset=self.log_start_offset,
+                    duplicate=True,
+                )
+        update = Update(self.producers, Origin.CLIENT, first_sequence_zero=first_sequence_zero)
         bases: list[int] = []
         offset, position = self.log_end_offset, 0
         for header in headers:

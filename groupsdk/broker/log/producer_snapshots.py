@@ -3,11 +3,11 @@
 import logging
 import re
 import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Final
 
-from groupsdk.broker.log.errors import storage_error
-from groupsdk.broker.log.files import Files
+from groupsdk.broker.log.errors import storage_errors
+from groupsdk.broker.log.files import Files, replace_file
 from groupsdk.broker.log.producer_state import BatchMetadata, ProducerEntry, ProducerState
 from groupsdk.broker.log.segment_files import file_name
 from groupsdk.wire.records.batch import crc32c
@@ -30,10 +30,8 @@ class Snapshots:
     def offsets(self, names: Iterable[str] | None = None) -> list[int]:
         """List the offsets at which snapshots were taken, ascending; `names` spares listing the directory."""
         if names is None:
-            try:
+            with storage_errors("listing", self._directory):
                 names = self._files.names(self._directory)
-            except OSError as error:
-                raise storage_error("listing", self._directory, error) from error
         return sorted(int(match[1]) for name in names if (match := _NAME.fullmatch(name)))
 
     def take(self, state: ProducerState, offset: int) -> None:
@@ -41,14 +39,8 @@ class Snapshots:
         if offset <= self._newest:
             return
         path = self._path(offset)
-        beside = f"{path}.tmp"
-        try:
-            self._files.remove(beside)
-            self._files.write(beside, 0, encode(state.entries.values()))
-            self._files.sync(beside)
-            self._files.rename(beside, path)
-        except OSError as error:
-            raise storage_error("writing a producer snapshot", path, error) from error
+        with storage_errors("writing a producer snapshot", path):
+            replace_file(self._files, path, encode(state.entries.values()))
         self._newest = offset
 
     def load(self, state: ProducerState, offsets: list[int], highest: int) -> int | None:
@@ -56,16 +48,16 @@ class Snapshots:
 
         A corrupt one is logged and removed.
         """
-        for offset in self._readable(offsets, highest):
+        for offset in (each for each in reversed(offsets) if each <= highest):
             path = self._path(offset)
+            with storage_errors("reading a producer snapshot", path):
+                data = self._files.read(path, 0, _MAX_BYTES)
             try:
-                entries = decode(self._files.read(path, 0, _MAX_BYTES))
+                entries = decode(data)
             except CorruptSnapshotError as error:
                 logger.warning("%s: %s: using an older snapshot, or the log", path, error)
                 self.remove(offset)
                 continue
-            except OSError as error:
-                raise storage_error("reading a producer snapshot", path, error) from error
             for entry in entries:
                 state.load(entry)
             self._newest = offset
@@ -73,15 +65,11 @@ class Snapshots:
         return None
 
     def remove(self, offset: int) -> None:
-        try:
-            self._files.remove(self._path(offset))
-        except OSError as error:
-            raise storage_error("removing", self._path(offset), error) from error
+        path = self._path(offset)
+        with storage_errors("removing", path):
+            self._files.remove(path)
         if offset == self._newest:
             self._newest = -1
-
-    def _readable(self, offsets: list[int], highest: int) -> Iterator[int]:
-        return (offset for offset in reversed(offsets) if offset <= highest)
 
     def _path(self, offset: int) -> str:
         return f"{self._directory}/{file_name(offset, SUFFIX)}"

@@ -4,7 +4,7 @@ An idempotent producer numbers its records; the partition keeps the last five ba
 sent twice is stored once (Kafka: ProducerStateManager, ProducerAppendInfo).
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from enum import Enum
 from typing import Final, NamedTuple
 
@@ -154,11 +154,6 @@ class ProducerState:
     def first_open_offset(self) -> int | None:
         """The first offset of the oldest open transaction; None if none is open."""
         return next(iter(self._open)) if self._open else None
-
-    @property
-    def open_transactions(self) -> Iterator[tuple[int, int]]:
-        """The open transactions as (first offset, producer id), the oldest first."""
-        return iter(self._open.items())
 
     def duplicate_of(self, header: BatchHeader) -> BatchMetadata | None:
         """Return the stored batch that this one duplicates; None if it is not among its producer's last five."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from groupsdk.broker.log import segment_replacement
-from groupsdk.broker.log.errors import CorruptLogError, storage_error
+from groupsdk.broker.log.errors import CorruptLogError, storage_errors
 from groupsdk.broker.log.files import Files
 from groupsdk.broker.log.indexes import AbortedTxn, CorruptIndexError
 from groupsdk.broker.log.leader_epochs import LeaderEpochs
@@ -107,10 +107,8 @@ class Recovery:
             if int(match[1]) not in bases:
                 path = f"{self._directory}/{match[0]}"
                 logger.warning("%s: removing an index that belongs to no segment", path)
-                try:
+                with storage_errors("removing", path):
                     self._files.remove(path)
-                except OSError as error:
-                    raise storage_error("removing", path, error) from error
         return bases
 
     def _segment(self, base_offset: int) -> Segment:

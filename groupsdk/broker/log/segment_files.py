@@ -3,8 +3,8 @@
 import contextlib
 from typing import Final
 
-from groupsdk.broker.log.errors import storage_error
-from groupsdk.broker.log.files import Files
+from groupsdk.broker.log.errors import storage_error, storage_errors
+from groupsdk.broker.log.files import Files, replace_file
 from groupsdk.wire.records.batch import Buffer
 
 
@@ -59,73 +59,52 @@ class SegmentFiles:
 
     def size(self) -> int:
         """Return the size of the .log file in bytes; 0 if it does not exist."""
-        try:
+        with storage_errors("opening", self.log):
             return self.files.size(self.log) if self.files.exists(self.log) else 0
-        except OSError as error:
-            raise storage_error("opening", self.log, error) from error
 
     def cut(self, position: int) -> int:
         """Truncate the .log file to `position` bytes. Return how many bytes were removed."""
         behind = self.size() - position
-        try:
+        with storage_errors(f"cutting at byte {position}", self.log):
             if behind > 0:
                 self.files.truncate(self.log, position)
-        except OSError as error:
-            raise storage_error(f"cutting at byte {position}", self.log, error) from error
         return max(behind, 0)
 
     def sync(self) -> None:
         """Sync the .log file to the disk."""
-        try:
+        with storage_errors("syncing", self.log):
             self.files.sync(self.log)
-        except OSError as error:
-            raise storage_error("syncing", self.log, error) from error
 
     def read_index(self, kind: str) -> bytes | None:
         """Read an index file of this kind; None if it does not exist."""
         path = self.path(kind)
-        try:
+        with storage_errors("reading an index", path):
             if not self.files.exists(path):
                 return None
             return self.files.read(path, 0, _MAX_INDEX_BYTES)
-        except OSError as error:
-            raise storage_error("reading an index", path, error) from error
 
     def write_index(self, kind: str, data: bytes, *, durable: bool) -> None:
         """Replace an index file atomically; an empty transaction index is removed instead."""
         path = self.path(kind)
-        beside = f"{path}.tmp"
-        try:
+        with storage_errors("writing an index", path):
             if kind == TXN_INDEX_SUFFIX and not data:
                 # few segments have aborted transactions; Kafka, too, creates the file with the first one
                 self.files.remove(path)
-                return
-            self.files.remove(beside)
-            self.files.write(beside, 0, data)
-            if durable:
-                self.files.sync(beside)
-            self.files.rename(beside, path)
-        except OSError as error:
-            with contextlib.suppress(OSError):
-                self.files.remove(beside)
-            raise storage_error("writing an index", path, error) from error
+            else:
+                replace_file(self.files, path, data, sync=durable)
 
     def rename(self, suffix: str) -> None:
         """Change the further suffix of all files; the .log file comes last, as its name decides after a crash."""
-        try:
+        with storage_errors(f"renaming to {suffix!r}", self.log):
             for kind in (*INDEX_SUFFIXES, LOG_SUFFIX):
                 source = self.path(kind)
                 if self.files.exists(source):
                     self.files.rename(source, f"{self._stem}{kind}{suffix}")
-        except OSError as error:
-            raise storage_error(f"renaming to {suffix!r}", self.log, error) from error
         self._suffix = suffix
         self.log = self.path(LOG_SUFFIX)
 
     def remove(self) -> None:
         """Remove all files; the .log file first, as the others are useless without it."""
-        try:
+        with storage_errors("removing", self.log):
             for kind in (LOG_SUFFIX, *INDEX_SUFFIXES):
                 self.files.remove(self.path(kind))
-        except OSError as error:
-            raise storage_error("removing", self.log, error) from error

@@ -10,7 +10,7 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-from groupsdk.broker.log.errors import CorruptLogError, storage_error
+from groupsdk.broker.log.errors import CorruptLogError, storage_errors
 from groupsdk.broker.log.files import Files
 from groupsdk.broker.log.scan import scan
 from groupsdk.broker.log.segment import Segment
@@ -54,10 +54,8 @@ def finish(files: Files, directory: str) -> list[str]:
     for name in _names(files, directory):
         if _LEFT_OVER.fullmatch(name):
             path = f"{directory}/{name}"
-            try:
+            with storage_errors("removing", path):
                 files.remove(path)
-            except OSError as error:
-                raise storage_error("removing", path, error) from error
     return _names(files, directory)
 
 
@@ -85,7 +83,5 @@ def _complete(files: Files, directory: str, base_offset: int, logs: list[int]) -
 
 
 def _names(files: Files, directory: str) -> list[str]:
-    try:
+    with storage_errors("listing", directory):
         return files.names(directory)
-    except OSError as error:
-        raise storage_error("listing", directory, error) from error

@@ -32,16 +32,6 @@ Search = Generator[None, None, OffsetAndTimestamp | None]
 """A search in steps of some milliseconds that returns its result at the end; None: no such record."""
 
 
-def found(search: Search) -> OffsetAndTimestamp | None:
-    """Run a search to its end without pauses."""
-    while True:
-        try:
-            next(search)
-        except StopIteration as done:
-            result: OffsetAndTimestamp | None = done.value
-            return result
-
-
 def offset_for_timestamp(
     segments: Sequence[Segment], epochs: LeaderEpochs, timestamp: int, start_offset: int
 ) -> Search:

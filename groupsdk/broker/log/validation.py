@@ -1,11 +1,10 @@
-"""Validate batches before they are appended: all headers, and the records of clients (Kafka: LogValidator)."""
+"""Validate the batches of clients before they are appended, headers and records (Kafka: LogValidator)."""
 
 from collections.abc import Callable, Generator
 from functools import partial
 from typing import Final, NamedTuple
 
 from groupsdk.broker.log import errors
-from groupsdk.broker.log.producer_state import Origin
 from groupsdk.broker.settings.topic import LogConfig
 from groupsdk.errors import DecodeError
 from groupsdk.limits import MAX_INT64
@@ -39,9 +38,9 @@ Checking = Generator[None, None, Checked]
 """A check in steps of some milliseconds that returns its result at the end."""
 
 
-def check(batches: batch.Buffer, config: LogConfig, now_ms: int, origin: Origin) -> Checked:
+def check(batches: batch.Buffer, config: LogConfig, now_ms: int) -> Checked:
     """Validate batches without pauses; see `checking` for arguments and errors."""
-    steps = checking(batches, config, now_ms, origin)
+    steps = checking(batches, config, now_ms)
     while True:
         try:
             next(steps)
@@ -50,17 +49,17 @@ def check(batches: batch.Buffer, config: LogConfig, now_ms: int, origin: Origin)
             return checked
 
 
-def checking(batches: batch.Buffer, config: LogConfig, now_ms: int, origin: Origin) -> Checking:
-    """Validate batches that are to be appended, step by step.
+def checking(batches: batch.Buffer, config: LogConfig, now_ms: int) -> Checking:
+    """Validate batches of a client that are to be appended, step by step.
 
-    Batches of clients are decompressed, and each record is parsed, so that a log never holds a batch that no
+    They are decompressed, and each record is parsed, so that a log never holds a batch that no
     consumer can read; their latest timestamp is written into the header.
 
     Raises:
         CorruptMessageError: the bytes are not whole batches, or a checksum is wrong.
         UnsupportedFormatError: a batch does not have message format 2.
         BadCompressionError: the records cannot be decompressed.
-        InvalidRecordError: a batch has content that the origin may not write, a wrong record count, or, in a
+        InvalidRecordError: a batch has content that a client may not write, a wrong record count, or, in a
             compacted topic, a record without a key; or there is no batch.
         InvalidTimestampError: a timestamp is outside the topic's bounds.
         MessageTooLargeError: a batch is larger than max.message.bytes, or has too many records.
@@ -83,12 +82,9 @@ def checking(batches: batch.Buffer, config: LogConfig, now_ms: int, origin: Orig
             batch.verify(data, header, position)
         except batch.CorruptBatchError as error:
             raise errors.CorruptMessageError(str(error)) from error
-        latest = header.max_timestamp
-        if origin is Origin.CLIENT:
-            _check_client(header)
-            latest = yield from _checking_records(data, position, header, config, now_ms)
+        _check_client(header)
+        latest = yield from _checking_records(data, position, header, config, now_ms)
         log_time = config.is_log_append_time
-        latest = now_ms if log_time else latest
         headers.append(batch.stamp(data, header, latest, position, log_append_time=log_time))
         position += size
     if not headers:

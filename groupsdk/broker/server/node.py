@@ -69,8 +69,6 @@ class Node:
         for listener in self._listeners:
             tls = None
             if listener.address.uses_tls:
-                from groupsdk.broker.server.node import server_context
-
                 tls = server_context(self.cluster.config)
             listener.serve(tls)
         self.running = True

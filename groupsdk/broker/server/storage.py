@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 from uuid import UUID
 
 from groupsdk.broker.catalogue import INTERNAL_TOPICS, Catalogue, new_cluster_id
-from groupsdk.broker.log.checkpoints import read_text
+from groupsdk.broker.log.checkpoints import read_properties
 from groupsdk.broker.log.directory import META_PROPERTIES, LogDirectory
 from groupsdk.broker.log.files import Files
 from groupsdk.broker.store import FILE_NAME, SqliteStore, Store
@@ -34,7 +34,7 @@ def open_storage(files: Files, path: Path | None, store: Store | None) -> Storag
     Topics in the directory that are not in the catalogue, as in a directory written by Kafka, are added to it.
     """
     root = _MEMORY_PATH if path is None else str(path)
-    known = _meta(files, root)
+    known = read_properties(files, f"{root}/{META_PROPERTIES}") or {}
     cluster_id = known.get("cluster.id")
     node_id = known.get("node.id", known.get("broker.id", str(_FIRST_NODE)))
     if store is None:
@@ -53,12 +53,6 @@ def open_storage(files: Files, path: Path | None, store: Store | None) -> Storag
         )
     _adopt(directory, catalogue)
     return Storage(directory, catalogue)
-
-
-def _meta(files: Files, root: str) -> dict[str, str]:
-    text = read_text(files, f"{root}/{META_PROPERTIES}") or ""
-    pairs = (line.split("=", 1) for line in text.splitlines() if not line.startswith("#"))
-    return {pair[0].strip(): pair[1].strip() for pair in pairs if len(pair) == 2}
 
 
 def _number(text: str) -> int:

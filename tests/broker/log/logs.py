@@ -1,6 +1,7 @@
 """Logs for tests: small segments, batches in a word, and everything that a log holds in a list."""
 
-from collections.abc import Iterable
+import errno
+from collections.abc import Callable, Iterable
 
 from groupsdk.broker.log.files import Files, MemoryFiles
 from groupsdk.broker.log.partition_log import PartitionLog
@@ -112,6 +113,32 @@ def replayed(records: Iterable[Record]) -> dict[bytes, bytes]:
         else:
             table[record.key] = record.value
     return table
+
+
+class PowerLossError(Exception):
+    """The power went."""
+
+
+class Countdown:
+    """A `before` of files that raises at the n-th changing call."""
+
+    def __init__(self, calls: int) -> None:
+        self.left = calls
+
+    def __call__(self, call: str, path: str) -> None:
+        if self.left == 0:
+            raise PowerLossError(f"{call} {path}")
+        self.left -= 1
+
+
+def failing(*calls: str, ending: str = "") -> Callable[[str, str], None]:
+    """Make a `before` of files that lets these calls fail, for paths with an ending."""
+
+    def fail(call: str, path: str) -> None:
+        if call in calls and path.endswith(ending):
+            raise OSError(errno.EIO, "Input/output error", path)
+
+    return fail
 
 
 def log_files(files: Files) -> list[str]:

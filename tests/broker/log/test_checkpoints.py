@@ -7,6 +7,7 @@ import pytest
 from groupsdk.broker.log import checkpoints
 from groupsdk.broker.log.errors import StorageError
 from groupsdk.broker.log.files import MemoryFiles
+from tests.broker.log.logs import failing
 
 
 OFFSETS = {("t", 0): 5, ("a.b-c", 12): 0}
@@ -39,12 +40,7 @@ def test_a_failed_write_leaves_the_old_file() -> None:
     for call in ("write", "sync", "rename"):
         files = MemoryFiles()
         checkpoints.write_offsets(files, "c", OFFSETS)
-
-        def fail(name: str, path: str, failing: str = call) -> None:
-            if name == failing:
-                raise OSError(5, "Input/output error", path)
-
-        files.before = fail
+        files.before = failing(call)
         with pytest.raises(StorageError, match="c: Input/output error"):
             checkpoints.write_offsets(files, "c", {})
         files.before = None

@@ -14,6 +14,8 @@ from tests.broker.log.logs import (
     COMPACT,
     DIRECTORY,
     NOW_MS,
+    Countdown,
+    PowerLossError,
     batch,
     open_log,
     read_all,
@@ -333,10 +335,6 @@ def test_dropping_the_iterator_leaves_nothing_behind(monkeypatch: pytest.MonkeyP
     assert replayed(read_all(log)) == whole
 
 
-class PowerLossError(Exception):
-    """The power went."""
-
-
 @pytest.mark.parametrize("kind", ["crash", "kill"])
 def test_a_crash_at_any_call_leaves_one_or_the_other(kind: str) -> None:
     for calls in range(500):
@@ -344,15 +342,7 @@ def test_a_crash_at_any_call_leaves_one_or_the_other(kind: str) -> None:
         log = filled(files)
         log.flush()
         whole = read_all(log)
-        left = calls
-
-        def count(call: str, path: str) -> None:
-            nonlocal left
-            if left == 0:
-                raise PowerLossError(f"{call} {path}")
-            left -= 1
-
-        files.before = count
+        files.before = Countdown(calls)
         try:
             log.compact(NOW_MS)
         except PowerLossError:

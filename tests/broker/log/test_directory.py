@@ -13,7 +13,7 @@ from groupsdk.broker.log.errors import DirectoryLockedError, LogDirectoryError, 
 from groupsdk.broker.log.files import DiskFiles, Files, MemoryFiles
 from groupsdk.broker.settings.topic import LogConfig
 from groupsdk.wire.primitives import kafka_uuid
-from tests.broker.log.logs import NOW_MS, SMALL, batch, pairs, read_all
+from tests.broker.log.logs import NOW_MS, SMALL, batch, failing, pairs, read_all
 
 
 TOPIC_ID = uuid.UUID(int=0x1234567890ABCDEF)
@@ -57,7 +57,7 @@ def test_logs_are_there_again_after_a_clean_end(place: tuple[Files, str]) -> Non
     assert again.found == {("t.a-b", 3): TOPIC_ID, ("empty", 0): None}
     log = again.log("t.a-b", 3, SMALL, NOW_MS, topic_id=TOPIC_ID)
     assert [offset for offset, _ in pairs(read_all(log))] == list(range(5, 20))
-    assert again.logs == {("t.a-b", 3): log}
+    assert again._logs == {("t.a-b", 3): log}
     again.close()
     # the other log was not opened, and is as clean as it was
     assert opened(files, path).was_clean
@@ -152,12 +152,7 @@ def test_a_deletion_that_was_interrupted_is_completed() -> None:
     files = MemoryFiles()
     directory = opened(files)
     directory.log("t", 0, SMALL, NOW_MS).append(batch(b"x"), now_ms=NOW_MS)
-
-    def fail(call: str, path: str) -> None:
-        if call == "remove_directory":
-            raise OSError(5, "Input/output error", path)
-
-    files.before = fail
+    files.before = failing("remove_directory")
     with pytest.raises(StorageError, match="deleting failed"):
         directory.delete(("t",))
     files.before = None

@@ -13,14 +13,18 @@ import pytest
 from pytest_mock import MockerFixture
 from typing_extensions import override
 
+from groupsdk.broker.log import files as files_module
 from groupsdk.broker.log.files import DiskFiles, Files, MemoryFiles
 
 
 @pytest.fixture(params=["disk", "memory"])
-def files(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Files, str]:
+def files(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> tuple[Files, str]:
     """Both kinds, with a directory to work in."""
     if request.param == "disk":
-        return DiskFiles(max_open_files=2), str(tmp_path)
+        monkeypatch.setattr(files_module, "MAX_OPEN_FILES", 2)
+        return DiskFiles(), str(tmp_path)
     made = MemoryFiles()
     made.make_directory("root")
     return made, "root"
@@ -90,32 +94,17 @@ def test_second_process_is_refused_the_lock_and_told_who_holds_it(tmp_path: Path
     assert done.stdout == ""
 
 
-def test_open_files_are_bounded(tmp_path: Path) -> None:
-    files = DiskFiles(max_open_files=3)
+def test_open_files_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(files_module, "MAX_OPEN_FILES", 3)
+    files = DiskFiles()
     for number in range(10):
         files.write(str(tmp_path / str(number)), 0, b"%d" % number)
-        assert files.open_files <= 3
+        assert len(files._open) <= 3
     assert [files.read(str(tmp_path / str(n)), 0, 9) for n in range(10)] == [
         b"%d" % n for n in range(10)
     ]
     files.close()
-    assert files.open_files == 0
-    with pytest.raises(ValueError, match="at least 1"):
-        DiskFiles(max_open_files=0)
-
-
-def test_without_durability_nothing_is_synced(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    synced: list[int] = []
-    monkeypatch.setattr(os, "fsync", synced.append)
-    for durable in (False, True):
-        files = DiskFiles(durable=durable)
-        files.write(str(tmp_path / "x"), 0, b"1")
-        files.sync(str(tmp_path / "x"))
-        files.close()
-        files.sync(str(tmp_path))
-        assert len(synced) == (2 if durable else 0)
+    assert not files._open
 
 
 def test_names_of_a_directory_are_synced_together(tmp_path: Path, mocker: MockerFixture) -> None:
@@ -271,12 +260,6 @@ def test_names_are_synced_with_what_they_name(tmp_path: Path, mocker: MockerFixt
     assert taken() == ["data/t-0/b", "data/t-0"]
     box.rename(f"{root}/data/t-0/b", f"{root}/data/t-0/a")
     assert taken() == ["data/t-0"]
-    # where nothing is to be synced, no name is
-    loose = DiskFiles(durable=False)
-    loose.write(f"{root}/c", 0, b"c")
-    loose.sync(f"{root}/c")
-    loose.rename(f"{root}/c", f"{root}/d")
-    assert taken() == []
 
 
 def test_only_the_owner_looks_into_a_directory_that_is_made(tmp_path: Path) -> None:

@@ -150,7 +150,7 @@ def test_dump_log_segments_agrees_with_every_file(
         f"version: 0 producerId: {each.producer_id} firstOffset: {each.first_offset}"
         f" lastOffset: {each.last_offset} lastStableOffset: {each.last_stable_offset}"
         for segment in log.segments
-        for each in segment.txn_index.entries
+        for each in segment.txn_index._entries
     ]
     newest = directory / f"{log.log_end_offset:020d}.snapshot"
     producers = run(dump, sorted({newest, *directory.glob("*.snapshot")}))

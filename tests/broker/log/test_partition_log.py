@@ -19,8 +19,6 @@ from groupsdk.broker.log.errors import (
 )
 from groupsdk.broker.log.files import MemoryFiles
 from groupsdk.broker.log.partition_log import PartitionLog
-from groupsdk.broker.log.producer_state import Origin
-from groupsdk.broker.log.timestamp_lookup import found as found_by
 from groupsdk.broker.log_manager import enforce_retention
 from groupsdk.broker.settings.topic import LogConfig
 from groupsdk.error_code import ErrorCode
@@ -36,6 +34,7 @@ from tests.broker.log.logs import (
     read_all,
     reopen_clean,
 )
+from tests.support.steps import finished
 
 
 PRODUCERS = (1, 2, 3)
@@ -198,7 +197,7 @@ def test_a_log_does_what_the_model_does(operations: list[tuple[str, int, int]]) 
         run.do(*operation)
         run.check()
     for timestamp in range(NOW_MS - 110, NOW_MS + 2, 7):
-        found = found_by(run.log.offset_for_timestamp(timestamp))
+        found = finished(run.log.offset_for_timestamp(timestamp))
         expected = next(
             (
                 offset
@@ -348,36 +347,11 @@ def test_records_are_deleted_up_to_an_offset() -> None:
         open_log(config=COMPACT).delete_records(0)
 
 
-def test_times_are_found_within_compressed_batches() -> None:
-    log = open_log()
-    for start in (100, 200, 300):
-        data = b"".join(batch(b"x", timestamp=start + step, compression=1) for step in range(3))
-        log.append(data, now_ms=NOW_MS)
-
-    assert found_by(log.offset_for_timestamp(0)) == (0, 100, 0)
-    assert found_by(log.offset_for_timestamp(201)) == (4, 201, 0)
-    assert found_by(log.offset_for_timestamp(203)) == (6, 300, 0)
-    assert found_by(log.offset_for_timestamp(303)) is None
-    assert found_by(log.max_timestamp_offset()) == (8, 302, 0)
-    assert found_by(open_log().max_timestamp_offset()) is None
-
-
-def test_producers_expire_but_not_with_an_open_transaction() -> None:
-    log = open_log()
-    log.append(batch(b"a", producer=(1, 0), sequence=0), now_ms=NOW_MS)
-    log.append(batch(b"a", producer=(2, 0), sequence=0, transactional=True), now_ms=NOW_MS)
-
-    assert log.producers.expire(NOW_MS + 999, 1000) == 0
-    assert log.producers.expire(NOW_MS + 1000, 1000) == 1
-    assert set(log.producers.entries) == {2}
-
-
-def test_the_origin_decides_what_is_checked() -> None:
+def test_the_sequence_numbers_of_a_producer_are_checked() -> None:
     log = open_log()
     log.append(batch(b"a", producer=(1, 0), sequence=5), now_ms=NOW_MS)
     with pytest.raises(OutOfOrderSequenceError):
         log.append(batch(b"b", producer=(1, 0), sequence=9), now_ms=NOW_MS)
-    log.append(batch(b"b", producer=(1, 0), sequence=9), now_ms=NOW_MS, origin=Origin.COORDINATOR)
     with pytest.raises(OutOfOrderSequenceError, match="must have the sequence number 0, not 1"):
         log.append(
             batch(b"c", producer=(2, 0), sequence=1), now_ms=NOW_MS, first_sequence_zero=True

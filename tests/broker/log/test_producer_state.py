@@ -113,11 +113,11 @@ def test_transactions_open_and_end() -> None:
     partition.append(header(1, transactional=True))
     partition.append(header(0, transactional=True, pid=8))
     state = partition.state
-    assert list(state.open_transactions) == [(1, 7), (2, 8)]
+    assert state._open == {1: 7, 2: 8}
     with pytest.raises(InvalidTxnStateError, match="since offset 1"):
         partition.append(header(2))
     assert partition.end(marker(committed=False)) == [(7, 1, 3, 2)]
-    assert [first for first, _ in state.open_transactions] == [2]
+    assert state._open == {2: 8}
     assert partition.end(marker(pid=8)) == []
     assert state.first_open_offset is None
     # a marker without data makes no entry, and raises the epoch

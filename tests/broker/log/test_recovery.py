@@ -16,7 +16,10 @@ from tests.broker.log.logs import (
     DIRECTORY,
     NOW_MS,
     SMALL,
+    Countdown,
+    PowerLossError,
     batch,
+    failing,
     log_files,
     open_log,
     pairs,
@@ -26,22 +29,6 @@ from tests.broker.log.logs import (
 
 
 DURABLE = LogConfig(segment_bytes=400, index_interval_bytes=100, flush_messages=1)
-
-
-class PowerLossError(Exception):
-    """The power went."""
-
-
-class Countdown:
-    """Raises at the n-th changing call."""
-
-    def __init__(self, calls: int) -> None:
-        self.left = calls
-
-    def __call__(self, call: str, path: str) -> None:
-        if self.left == 0:
-            raise PowerLossError(f"{call} {path}")
-        self.left -= 1
 
 
 class Tearing(MemoryFiles):
@@ -178,12 +165,7 @@ def test_a_disk_that_fails_to_sync_or_cut_leaves_the_log_as_it_was(call: str) ->
     files = MemoryFiles()
     log = open_log(files, DURABLE)
     log.append(batch(b"a"), now_ms=NOW_MS)
-
-    def fail(name: str, path: str) -> None:
-        if name in ("sync", call) and path.endswith(".log"):
-            raise OSError(5, "Input/output error", path)
-
-    files.before = fail
+    files.before = failing("sync", call, ending=".log")
     with pytest.raises(StorageError, match="Input/output error"):
         log.append(batch(b"lost and longer"), now_ms=NOW_MS)
     assert pairs(read_all(log)) == [(0, b"a")]

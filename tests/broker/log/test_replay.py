@@ -12,6 +12,17 @@ from groupsdk.wire.records.record import Record, build_batch, build_empty
 from tests.broker.log.logs import batch, open_log
 
 
+def control(key: bytes) -> bytes:
+    """Builds a control batch of a producer."""
+    return build_batch(
+        [Record(0, 0, key, b"")],
+        producer_id=5,
+        producer_epoch=0,
+        transactional=True,
+        control=True,
+    )
+
+
 def stored(data: bytes) -> Stored:
     return Stored(read_header(data), 0, data, 0)
 
@@ -33,7 +44,7 @@ def test_replay_gives_the_state_that_the_appends_gave() -> None:
         for entry in replay(state, each, segment.path)
     ]
     assert aborted == log.aborted_transactions(0, 100)
-    assert list(state.open_transactions) == list(log.producers.open_transactions)
+    assert state._open == log.producers._open
     for producer_id, entry in log.producers.entries.items():
         found = state.entries[producer_id]
         assert (found.epoch, found.batches) == (entry.epoch, entry.batches)
@@ -43,13 +54,7 @@ def test_replay_gives_the_state_that_the_appends_gave() -> None:
 def test_batch_without_producer_or_end_changes_no_producer_state() -> None:
     state = ProducerState()
     # a control record of a kind that is not known
-    other = build_batch(
-        [Record(0, 0, b"\0\0\0\7", b"")],
-        producer_id=5,
-        producer_epoch=0,
-        transactional=True,
-        control=True,
-    )
+    other = control(b"\0\0\0\7")
     for data in (batch(b"a"), other):
         assert replay(state, stored(data), "f") == []
     assert len(state) == 0
@@ -66,12 +71,6 @@ def test_compacted_marker_still_tells_the_epoch() -> None:
 
 
 def test_a_control_record_that_cannot_be_read_is_damage() -> None:
-    bad = build_batch(
-        [Record(0, 0, b"\0", b"")],
-        producer_id=5,
-        producer_epoch=0,
-        transactional=True,
-        control=True,
-    )
+    bad = control(b"\0")
     with pytest.raises(CorruptLogError, match="f: at byte 0"):
         replay(ProducerState(), stored(bad), "f")

@@ -7,19 +7,7 @@ import pytest
 from groupsdk.broker.log.errors import StorageError
 from groupsdk.broker.log.files import MemoryFiles
 from groupsdk.broker.log.segment_files import SegmentFiles, file_name
-
-
-def failing(*calls: str) -> MemoryFiles:
-    """Files on which some calls fail."""
-
-    def fail(call: str, path: str) -> None:
-        if call in calls:
-            raise OSError(5, "Input/output error", path)
-
-    files = MemoryFiles()
-    files.write("d/00000000000000000012.log", 0, b"x")
-    files.before = fail
-    return files
+from tests.broker.log.logs import failing
 
 
 def test_names_are_kafkas() -> None:
@@ -37,7 +25,7 @@ def test_a_failed_append_is_taken_back_at_once_or_later() -> None:
         files.append(b"efgh", 4)
     assert files.size() == 4
 
-    box.before = failing("truncate").before
+    box.before = failing("truncate")
     with pytest.raises(StorageError):
         files.append(b"efgh", 4)
     assert files.size() == 6  # cutting failed, too
@@ -87,5 +75,7 @@ def test_every_failure_is_a_storage_error() -> None:
         "remove": SegmentFiles.remove,
     }
     for call, action in actions.items():
+        files = SegmentFiles(MemoryFiles(before=failing(call)), "d", 12)
+        files.append(b"x", 0)
         with pytest.raises(StorageError, match="Input/output error"):
-            action(SegmentFiles(failing(call), "d", 12))
+            action(files)

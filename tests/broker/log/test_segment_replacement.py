@@ -9,11 +9,7 @@ from groupsdk.broker.log.files import MemoryFiles
 from groupsdk.broker.log.segment import Segment
 from groupsdk.broker.settings.topic import LogConfig
 from groupsdk.wire.records.batch import place, read_header
-from tests.broker.log.logs import batch
-
-
-class PowerLossError(Exception):
-    """The power went."""
+from tests.broker.log.logs import Countdown, PowerLossError, batch
 
 
 def segment(files: MemoryFiles, base: int, *offsets: int, suffix: str = "") -> Segment:
@@ -50,15 +46,7 @@ def test_every_crash_leaves_the_old_ones_or_the_new_one() -> None:
         old = [segment(files, 10, 10, 11), segment(files, 20, 20, 21)]
         segment(files, 30, 30)
         cleaned = segment(files, 10, 11, 21, suffix=segment_replacement.CLEANED)
-        left = calls
-
-        def count(call: str, path: str) -> None:
-            nonlocal left
-            if left == 0:
-                raise PowerLossError(f"{call} {path}")
-            left -= 1
-
-        files.before = count
+        files.before = Countdown(calls)
         try:
             segment_replacement.replace(cleaned, old)
         except PowerLossError:

@@ -15,7 +15,6 @@ from groupsdk.broker.log.errors import (
     RecordListTooLargeError,
     UnsupportedFormatError,
 )
-from groupsdk.broker.log.producer_state import Origin
 from groupsdk.broker.log.validation import MAX_DECOMPRESSED, MAX_RECORDS, check, checking
 from groupsdk.broker.settings.topic import LogConfig
 from groupsdk.wire.records.batch import CRC_START, crc32c, read_header, verify
@@ -36,12 +35,12 @@ def patched(position: int, layout: str, value: int, data: bytes | None = None) -
 
 def refused(data: bytes, error: type[LogError], text: str, config: LogConfig | None = None) -> None:
     with pytest.raises(error, match=text):
-        check(data, config or LogConfig(), NOW_MS, Origin.CLIENT)
+        check(data, config or LogConfig(), NOW_MS)
 
 
 def test_good_batches_pass_as_they_are() -> None:
     data = batch(b"a", b"b", compression=4) + batch(b"c")
-    found = check(data, LogConfig(), NOW_MS, Origin.CLIENT)
+    found = check(data, LogConfig(), NOW_MS)
     assert bytes(found.data) == data
     assert [header.records_count for header in found.headers] == [2, 1]
     assert found.log_append_time_ms == -1
@@ -63,7 +62,6 @@ def test_the_bytes_have_to_be_whole_batches() -> None:
 def test_clients_may_not_say_everything() -> None:
     marker = build_marker(5, 0, committed=True, coordinator_epoch=0, timestamp_ms=NOW_MS)
     refused(marker, InvalidRecordError, "control records")
-    check(marker, LogConfig(), NOW_MS, Origin.COORDINATOR)
     refused(patched(23, ">i", 4), InvalidRecordError, "of 2 records has the last offset delta 4")
     refused(patched(57, ">i", 0), InvalidRecordError, "of 0 records has")
     refused(
@@ -95,7 +93,7 @@ def test_sizes_are_bounded() -> None:
 def test_timestamps_are_bounded() -> None:
     config = LogConfig(message_timestamp_before_max_ms=100, message_timestamp_after_max_ms=10)
     for timestamp in (NOW_MS - 100, NOW_MS + 10, -1):
-        check(batch(b"a", timestamp=timestamp), config, NOW_MS, Origin.CLIENT)
+        check(batch(b"a", timestamp=timestamp), config, NOW_MS)
     for timestamp in (NOW_MS - 101, NOW_MS + 11):
         refused(batch(b"a", timestamp=timestamp), InvalidTimestampError, "due to invalid", config)
 
@@ -103,7 +101,7 @@ def test_timestamps_are_bounded() -> None:
 def test_the_log_may_give_the_time() -> None:
     config = LogConfig(message_timestamp_type="LogAppendTime")
     data = batch(b"a", timestamp=5) + batch(b"b", b"c", timestamp=6)
-    found = check(data, config, NOW_MS, Origin.CLIENT)
+    found = check(data, config, NOW_MS)
     position = 0
     for header in found.headers:
         assert header == read_header(found.data, position)
@@ -116,10 +114,9 @@ def test_the_log_may_give_the_time() -> None:
 
 def test_a_compacted_topic_needs_keys() -> None:
     config = LogConfig(cleanup_policy=("compact",))
-    check(batch(b"a", compression=1), config, NOW_MS, Origin.CLIENT)
+    check(batch(b"a", compression=1), config, NOW_MS)
     refused(batch(b"a", key=None, compression=1), InvalidRecordError, "has no key", config)
-    check(batch(b"a", key=None), LogConfig(), NOW_MS, Origin.CLIENT)
-    check(batch(b"a", key=None), config, NOW_MS, Origin.COORDINATOR)
+    check(batch(b"a", key=None), LogConfig(), NOW_MS)
     broken = patched(21, ">h", 1)
     refused(broken, BadCompressionError, "gzip", config)
 
@@ -131,7 +128,7 @@ def test_the_latest_timestamp_is_that_of_the_records() -> None:
             data = build_batch(
                 records, compression=codec, max_timestamp=lie, timestamp_type=lie > 1_000
             )
-            found = check(data, LogConfig(), NOW_MS, Origin.CLIENT)
+            found = check(data, LogConfig(), NOW_MS)
             (header,) = found.headers
             assert header == read_header(found.data)
             assert (header.max_timestamp, header.timestamp_type) == (NOW_MS + 9, 0)
@@ -146,16 +143,16 @@ def test_the_records_that_are_to_blame_are_named() -> None:
     for codec in (0, 1):
         data = build_batch(records, compression=codec)
         with pytest.raises(InvalidTimestampError) as out_of_bounds:
-            check(data, LogConfig(), NOW_MS, Origin.CLIENT)
+            check(data, LogConfig(), NOW_MS)
         assert [each.number for each in out_of_bounds.value.problems] == [1, 4, 7]
         assert str(late) in out_of_bounds.value.problems[0].text
         with pytest.raises(InvalidRecordError) as keyless:
-            check(data, LogConfig(cleanup_policy=("compact",)), NOW_MS, Origin.CLIENT)
+            check(data, LogConfig(cleanup_policy=("compact",)), NOW_MS)
         assert [each.number for each in keyless.value.problems] == [1, 3, 5, 7, 9]
     # a bound on what an answer may hold
     many = build_batch([Record(n, late, b"k", b"v") for n in range(500)])
     with pytest.raises(InvalidTimestampError) as some:
-        check(many, LogConfig(), NOW_MS, Origin.CLIENT)
+        check(many, LogConfig(), NOW_MS)
     assert len(some.value.problems) == 100
 
 
@@ -172,22 +169,22 @@ def test_a_large_batch_is_checked_in_steps() -> None:
         b"".join(record(n, key=None, value=None) for n in range(count)), count, NOW_MS, 4
     )
     many_headers = with_body(record(0, headers=varint(40_000) + b"\0\1" * 40_000) * 1, 1, NOW_MS)
-    assert len(list(checking(whole, LogConfig(), NOW_MS, Origin.CLIENT))) > 10
-    assert len(list(checking(batch(b"a"), LogConfig(), NOW_MS, Origin.CLIENT))) == 0
+    assert len(list(checking(whole, LogConfig(), NOW_MS))) > 10
+    assert len(list(checking(batch(b"a"), LogConfig(), NOW_MS))) == 0
     several = with_body(
         b"".join(record(n, headers=varint(40_000) + b"\0\1" * 40_000) for n in range(10)),
         10,
         NOW_MS,
         4,
     )
-    check(many_headers, LogConfig(), NOW_MS, Origin.CLIENT)
-    assert len(list(checking(several, LogConfig(), NOW_MS, Origin.CLIENT))) == 9
+    check(many_headers, LogConfig(), NOW_MS)
+    assert len(list(checking(several, LogConfig(), NOW_MS))) == 9
 
 
 @given(st.binary(max_size=200))
 def test_any_bytes_are_refused_by_an_error_of_ours(data: bytes) -> None:
     with pytest.raises(LogError):
-        check(data, LogConfig(), NOW_MS, Origin.CLIENT)
+        check(data, LogConfig(), NOW_MS)
 
 
 @given(st.integers(0, 150), st.integers(1, 255))
@@ -196,7 +193,7 @@ def test_any_flipped_byte_that_matters_is_refused(position: int, change: int) ->
     data[position] ^= change
     if 12 <= position < 16:
         # the leader epoch is the log's to write
-        check(data, LogConfig(), NOW_MS, Origin.CLIENT)
+        check(data, LogConfig(), NOW_MS)
     else:
         with pytest.raises(LogError):
-            check(data, LogConfig(), NOW_MS, Origin.CLIENT)
+            check(data, LogConfig(), NOW_MS)

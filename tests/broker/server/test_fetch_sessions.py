@@ -3,6 +3,7 @@
 from groupsdk.broker.server.fetch_sessions import FetchSession, FetchSessions
 from groupsdk.error_code import ErrorCode
 from groupsdk.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
+from tests.support.steps import finished
 
 
 def request(
@@ -21,20 +22,9 @@ def request(
 
 def begun(sessions: FetchSessions, asked: FetchRequest) -> tuple[FetchSession, bool]:
     """Begins, which has to succeed."""
-    found = result(sessions, asked)
+    found = finished(sessions.begin(asked))
     assert not isinstance(found, ErrorCode)
     return found
-
-
-def result(sessions: FetchSessions, asked: FetchRequest) -> tuple[FetchSession, bool] | ErrorCode:
-    """Begins, all steps at once."""
-    steps = sessions.begin(asked)
-    while True:
-        try:
-            next(steps)
-        except StopIteration as done:
-            found: tuple[FetchSession, bool] | ErrorCode = done.value
-            return found
 
 
 def keys(session: FetchSession) -> list[int]:
@@ -64,8 +54,11 @@ def test_a_session_is_told_only_what_changes() -> None:
 def test_a_wrong_session_or_epoch_is_an_error() -> None:
     sessions = FetchSessions(10)
     session, _ = begun(sessions, request(0, 0, 0))
-    assert result(sessions, request(session.session_id, 7)) is ErrorCode.INVALID_FETCH_SESSION_EPOCH
-    assert result(sessions, request(99, 1)) is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    assert (
+        finished(sessions.begin(request(session.session_id, 7)))
+        is ErrorCode.INVALID_FETCH_SESSION_EPOCH
+    )
+    assert finished(sessions.begin(request(99, 1))) is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
     assert begun(sessions, request(session.session_id, 1))[0] is session
 
 
@@ -82,7 +75,10 @@ def test_a_session_ends_with_the_next_full_fetch() -> None:
     session, _ = begun(sessions, request(0, 0, 0))
     begun(sessions, request(session.session_id, -1, 0))
     assert len(sessions) == 0
-    assert result(sessions, request(session.session_id, 1)) is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    assert (
+        finished(sessions.begin(request(session.session_id, 1)))
+        is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    )
 
 
 def test_the_oldest_session_makes_room() -> None:
@@ -92,7 +88,10 @@ def test_the_oldest_session_makes_room() -> None:
     begun(sessions, request(first.session_id, 1))
     begun(sessions, request(0, 0, 0))
     assert len(sessions) == 2
-    assert result(sessions, request(second.session_id, 1)) is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    assert (
+        finished(sessions.begin(request(second.session_id, 1)))
+        is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    )
     assert begun(FetchSessions(0), request(0, 0, 0))[0].session_id == 0
 
 

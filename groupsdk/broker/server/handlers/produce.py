@@ -7,7 +7,6 @@ from typing import Any, Final
 from groupsdk.broker.catalogue import INTERNAL_TOPICS, Topic
 from groupsdk.broker.cluster import ClusterError, TopicPartition
 from groupsdk.broker.log.errors import RecordsRefusedError
-from groupsdk.broker.log.producer_state import Origin
 from groupsdk.broker.log.validation import checking
 from groupsdk.broker.server.call import Call, LeaderHints, allowed
 from groupsdk.broker.server.error_responses import refuse
@@ -256,7 +255,7 @@ def _append(
     try:
         now_ms = cluster.now_ms()
         log = cluster.led_log(node.node_id, topic.name, index)
-        checked = yield from checking(records, log.config, now_ms, Origin.CLIENT)
+        checked = yield from checking(records, log.config, now_ms)
         info = cluster.led_log(node.node_id, topic.name, index).append(
             records,
             leader_epoch=topic.partitions[index].leader_epoch,
