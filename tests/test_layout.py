@@ -94,6 +94,14 @@ TESTED_ELSEWHERE: dict[str, tuple[str, str]] = {
     ),
     "groupsdk/verdict/observation.py": ("tests/verdict/test_judge.py", "declarations"),
     "groupsdk/verdict/log_reader.py": ("tests/verdict/test_collecting.py", "reads real logs"),
+    "groupsdk/wire/coordinator_records/share_group.py": (
+        "tests/wire/coordinator_records/test_kafka_records.py",
+        "declarations, compared with Kafka's own classes byte for byte",
+    ),
+    "groupsdk/wire/coordinator_records/streams_group.py": (
+        "tests/wire/coordinator_records/test_kafka_records.py",
+        "declarations, compared with Kafka's own classes byte for byte",
+    ),
     "groupsdk/wire/messages": (
         "tests/conformance/test_kafka_bytes.py",
         "declarations, compared with Kafka's own classes byte for byte",

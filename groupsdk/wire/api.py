@@ -373,11 +373,6 @@ class FrameDecoder:
         self._wanted = _INT32.size  # bytes that the buffer needs before there is anything to do
         self._failure: str | None = None
 
-    @property
-    def buffered_bytes(self) -> int:
-        """Count the bytes that wait for the rest of their frame."""
-        return len(self._buffer)
-
     def feed(self, data: bytes | bytearray | memoryview) -> list[bytes]:
         """Take the next bytes of the stream; return the payloads of the frames that are now complete.
 

@@ -1,7 +1,7 @@
 """Tests what a declaration may say."""
 
-from dataclasses import FrozenInstanceError, dataclass, field
-from typing import Annotated, ClassVar
+from dataclasses import MISSING, FrozenInstanceError, dataclass, field
+from typing import Annotated, Any, ClassVar
 from uuid import UUID
 
 import pytest
@@ -69,56 +69,30 @@ def test_a_declaration_is_read_in_wire_order() -> None:
     assert other.is_nullable(0)
 
 
-@dataclass(frozen=True, slots=True)
-class NoSize(Struct):
-    count: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class NoNullable(Struct):
-    name: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class NoNone(Struct):
-    name: Annotated[str, nullable()] = ""
-
-
-@dataclass(frozen=True, slots=True)
-class NoDefault(Struct):
-    name: str
-
-
-@dataclass(frozen=True, slots=True)
-class NoSuchType(Struct):
-    names: list[str] = field(default_factory=list)
-
-
-@dataclass(frozen=True, slots=True)
-class TwoTypes(Struct):
-    name: str | bytes = ""
-
-
-@dataclass(frozen=True, slots=True)
-class FixedTuple(Struct):
-    pair: tuple[str, str] = ("", "")
+def declared(hint: Any, default: Any) -> type[Struct]:
+    """Declares a struct with one field; without a default, if that is `MISSING`."""
+    body = {"__annotations__": {"it": hint}}
+    if default is not MISSING:
+        body["it"] = default
+    return dataclass(frozen=True, slots=True)(type("Wrong", (Struct,), body))
 
 
 @pytest.mark.parametrize(
-    ("declared", "problem"),
+    ("hint", "default", "problem"),
     [
-        (NoSize, r"NoSize\.count: a number must have a size"),
-        (NoNullable, r"NoNullable\.name: `\| None` and nullable\(\) must be used together"),
-        (NoNone, r"NoNone\.name: `\| None` and nullable\(\) must be used together"),
-        (NoDefault, r"NoDefault\.name: a field must have Kafka's default"),
-        (NoSuchType, r"NoSuchType\.names: the type list\[str\] is not supported"),
-        (TwoTypes, r"TwoTypes\.name: the only supported union is `X \| None`"),
-        (FixedTuple, r"FixedTuple\.pair: an array must be a tuple\[X, \.\.\.\]"),
+        (int, 0, r"a number must have a size"),
+        (str | None, None, r"`\| None` and nullable\(\) must be used together"),
+        (Annotated[str, nullable()], "", r"`\| None` and nullable\(\) must be used together"),
+        (str, MISSING, r"a field must have Kafka's default"),
+        (list[str], field(default_factory=list), r"the type list\[str\] is not supported"),
+        (str | bytes, "", r"the only supported union is `X \| None`"),
+        (tuple[str, str], ("", ""), r"an array must be a tuple\[X, \.\.\.\]"),
     ],
+    ids=["no size", "no nullable", "no None", "no default", "no such type", "two types", "fixed"],
 )
-def test_a_wrong_declaration_is_refused(declared: type[Struct], problem: str) -> None:
-    with pytest.raises(TypeError, match=problem):
-        declared_fields(declared)
+def test_a_wrong_declaration_is_refused(hint: Any, default: Any, problem: str) -> None:
+    with pytest.raises(TypeError, match=rf"Wrong\.it: {problem}"):
+        declared_fields(declared(hint, default))
 
 
 def test_version_range_knows_its_members() -> None:

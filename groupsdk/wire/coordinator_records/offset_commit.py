@@ -6,7 +6,6 @@ from functools import lru_cache
 from typing import Annotated, Any, ClassVar, Final, NamedTuple
 from uuid import UUID
 
-from groupsdk.limits import MAX_STRING_BYTES
 from groupsdk.wire.coordinator_records.declaration import (
     CoordinatorKey,
     CoordinatorValue,
@@ -14,6 +13,7 @@ from groupsdk.wire.coordinator_records.declaration import (
     write_key,
     write_value,
 )
+from groupsdk.wire.primitives import FieldError, compact_string_length
 from groupsdk.wire.schema import (
     IGNORABLE,
     NO_UUID,
@@ -51,7 +51,7 @@ _OLDER_VERSION: Final = 3
 _unpack_partition = KEY_PARTITION.unpack_from
 _unpack_with_id = _PLAIN_VALUE_WITH_ID.unpack
 _new_tuple = tuple.__new__  # as the named tuple does, in half the time
-_FAILURES: Final = (struct.error, UnicodeEncodeError, ValueError)
+_FAILURES: Final = (struct.error, FieldError, UnicodeEncodeError, ValueError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,18 +152,7 @@ def write_offset_value(
             return _PLAIN_VALUE.pack(OFFSET_VERSION, offset, leader_epoch, 1, commit_timestamp, 0)
         text = metadata.encode()
         size = len(text)
-        if size < 127:
-            length = bytes((size + 1,))
-        elif size <= MAX_STRING_BYTES:
-            # two or three bytes of seven bits each
-            size += 1
-            length = (
-                bytes((size & 127 | 128, size >> 7))
-                if size < 1 << 14
-                else bytes((size & 127 | 128, size >> 7 & 127 | 128, size >> 14))
-            )
-        else:
-            raise ValueError(size)
+        length = bytes((size + 1,)) if size < 127 else compact_string_length(size)
         if topic_id is NO_UUID or not topic_id.int:
             end = _TIMESTAMP_AND_TAGS.pack(commit_timestamp, 0)
         else:

@@ -353,10 +353,6 @@ def read_body(body: bytes, header: BatchHeader) -> Iterator[Record]:
 
     Raises CorruptBatchError if the records do not match the header.
     """
-    return _checked(body, header)
-
-
-def _checked(body: bytes, header: BatchHeader) -> Iterator[Record]:
     try:
         yield from _read(body, header)
     except IndexError as error:

@@ -6,6 +6,7 @@
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -81,12 +82,12 @@ def cases() -> Iterator[Case]:
 def formatted() -> Iterator[tuple[str, dict[str, Any]]]:
     """Name records to print, and put them the way the Java program reads them."""
     values: list[str | None] = [None]
-    values += [value for _, _, value in vectors.OFFSET_VALUES]
+    values += vectors.OFFSET_VALUES
     groups = [None, vectors.EMPTY_GROUP_VALUE, *vectors.GROUP_VALUES.values()]
-    transactions = [None, *(value for _, _, value in vectors.TRANSACTION_VALUES)]
+    transactions = [None, *vectors.TRANSACTION_VALUES]
     records: list[tuple[str | None, str | None]] = [
-        (None, vectors.OFFSET_VALUES[0][2]),
-        (vectors.LEGACY_OFFSET_KEY, vectors.OFFSET_VALUES[0][2]),
+        (None, vectors.OFFSET_VALUES[0]),
+        (vectors.LEGACY_OFFSET_KEY, vectors.OFFSET_VALUES[0]),
         (vectors.LEGACY_OFFSET_KEY, None),
         *((vectors.OFFSET_KEY, value) for value in values),
         *((vectors.GROUP_KEY, value) for value in groups),
@@ -122,6 +123,7 @@ def _answer(line: str) -> Any:
     return answer
 
 
+@cache
 def read_golden() -> dict[str, Any]:
     """Read what Kafka answered."""
     answers: dict[str, Any] = golden.read_golden(GOLDEN)

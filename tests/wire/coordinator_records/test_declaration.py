@@ -51,6 +51,7 @@ def test_written_coordinator_record_is_read_back(
     assert read_key(keys_of(key), key_data) == key
     assert read_value(key, value_data) == value
     assert write(key, None) == (key_data, None)
+    assert read_value(key, None) is None
 
 
 @given(records(), st.data())

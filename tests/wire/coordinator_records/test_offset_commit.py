@@ -1,6 +1,5 @@
-"""Tests committed offsets: Kafka's own bytes, and the fast way to write them against the declared one."""
+"""Tests the fast way to write and read committed offsets against the declared one."""
 
-from dataclasses import replace
 from uuid import UUID
 
 import pytest
@@ -9,7 +8,6 @@ from hypothesis import given, strategies as st
 from groupsdk.errors import DecodeError, EncodeError
 from groupsdk.wire.coordinator_records.declaration import read_value, write, write_value
 from groupsdk.wire.coordinator_records.offset_commit import (
-    LegacyOffsetCommitKey,
     OffsetCommitKey,
     OffsetCommitValue,
     StoredOffset,
@@ -20,45 +18,12 @@ from groupsdk.wire.coordinator_records.offset_commit import (
 )
 from groupsdk.wire.coordinator_records.offsets_log import read_key
 from groupsdk.wire.schema import NO_UUID
-from tests.wire.coordinator_records.golden import check
-from tests.wire.coordinator_records.vectors import (
-    LEGACY_OFFSET,
-    LEGACY_OFFSET_KEY,
-    OFFSET_KEY,
-    OFFSET_VALUES,
-    TOPIC_ID,
-)
 
 
 KEY = OffsetCommitKey("g", "t", 2)
+TOPIC_ID = UUID(int=(1 << 64) + 2)
 TEXT = st.text(st.characters(codec="utf-8"), max_size=30)
 INT64 = st.integers(-(2**63), 2**63 - 1)
-
-
-@pytest.mark.parametrize(("version", "value", "expected"), OFFSET_VALUES)
-def test_every_version_is_written_as_kafka_writes_it(
-    version: int, value: OffsetCommitValue, expected: str
-) -> None:
-    key, data = write(KEY, value, version)
-
-    assert key.hex() == OFFSET_KEY
-    assert data is not None
-    assert data.hex() == expected
-    assert read_key(key) == KEY
-    assert read_value(KEY, data) == replace(value, leader_epoch=3 if version >= 3 else -1)
-
-
-def test_an_old_brokers_offset_is_read() -> None:
-    key = read_key(bytes.fromhex(LEGACY_OFFSET_KEY))
-
-    assert key == LegacyOffsetCommitKey("g", "t", 2)
-    assert read_value(key, bytes.fromhex(OFFSET_VALUES[0][2])) == LEGACY_OFFSET
-
-
-def test_the_helpers_write_what_kafka_writes() -> None:
-    assert write_offset_value(5, 3, "m", 1000).hex() == OFFSET_VALUES[4][2]
-    assert write_offset_value(5, 3, "m", 1000, topic_id=TOPIC_ID).hex() == OFFSET_VALUES[5][2]
-    assert write_offset_key("g", "t", 2).hex() == OFFSET_KEY
 
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=20) | st.sampled_from(
@@ -194,11 +159,3 @@ def test_the_fast_reader_does_not_take(version: int, value: OffsetCommitValue) -
     key, data = write(KEY, value, version)
     assert data is not None
     assert read_offset(key, data) is None
-
-
-def test_offset_commit_of_every_filling_is_written_and_printed_as_by_kafka() -> None:
-    for key in (
-        OffsetCommitKey,
-        LegacyOffsetCommitKey,
-    ):
-        assert check(key) >= 20
