@@ -250,11 +250,6 @@ class Authorizer:
         self._acls = _Acls(Acl(*value) for _, _, value in catalogue.store.facts(_KIND))
         self._decided: dict[tuple[str, str, str, str, str], bool] = {}
 
-    @property
-    def acls(self) -> frozenset[Acl]:
-        """A copy of all ACLs."""
-        return frozenset(self._acls.ordered)
-
     def allows(self, principal: str, host: str, operation: str, resource: str, name: str) -> bool:
         """Return whether a client is authorized for an operation; decisions are cached until an ACL changes."""
         asked = (principal, host, operation, resource, name)

@@ -76,11 +76,10 @@ AfterLoading = Callable[[BaseException | None], Any]
 """Is told what a function raised that ran on another thread, or None."""
 
 
-class OffLoop(Protocol):
-    """Runs functions that take long, one after the other, on another thread."""
-
-    def __call__(self, work: Callable[[], Any], done: AfterLoading, /) -> Any:
-        """Run a function; `done` is called on the broker's thread, later."""
+OffLoop = Callable[[Callable[[], Any], AfterLoading], Any]
+"""Runs functions that take long, one after the other, on another thread; the second one is called on the broker's
+thread, later.
+"""
 
 
 class Cluster:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from groupsdk.broker.coordinator.classic.views import GroupView
 from groupsdk.broker.coordinator.consumer.views import ConsumerGroupView
 from groupsdk.broker.coordinator.counters import CoordinatorCounters
-from groupsdk.broker.coordinator.group.records import CommittedOffset
 from groupsdk.broker.coordinator.group.shard import GroupCoordinatorShard
 from groupsdk.broker.coordinator.group_status import ConsumerGroupState, GroupState, GroupStatus
 
@@ -34,17 +33,6 @@ def group_views(cluster: "Cluster") -> Mapping[str, GroupView | ConsumerGroupVie
             if view is not None:
                 found[group_id] = view
     return MappingProxyType(found)
-
-
-def committed_offsets(
-    cluster: "Cluster", group_id: str
-) -> Mapping[tuple[str, int], CommittedOffset]:
-    """Return the committed offsets of a group by (topic, partition); empty if it has none."""
-    for shard in _shards(cluster):
-        offsets = shard.offsets(group_id)
-        if offsets:
-            return MappingProxyType(dict(offsets))
-    return MappingProxyType({})
 
 
 def group_statuses(cluster: "Cluster") -> Mapping[str, GroupStatus]:

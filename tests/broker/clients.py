@@ -4,10 +4,11 @@ import socket
 import struct
 import time
 from collections.abc import Callable
-from typing import Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from groupsdk.broker.embedded import EmbeddedBroker
 from groupsdk.wire.api import decode_response, encode_request
+from groupsdk.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from groupsdk.wire.messages.groups import (
     JoinGroupRequest,
     JoinGroupRequestProtocol,
@@ -20,6 +21,11 @@ from groupsdk.wire.messages.log_offsets import (
     ListOffsetsRequest,
     ListOffsetsTopic,
 )
+from groupsdk.wire.messages.offsets import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
 from groupsdk.wire.messages.produce import (
     PartitionProduceData,
     PartitionProduceResponse,
@@ -28,6 +34,10 @@ from groupsdk.wire.messages.produce import (
 )
 from groupsdk.wire.records.record import Record, build_batch
 from groupsdk.wire.schema import Request, Response
+
+
+if TYPE_CHECKING:
+    from groupsdk.testing import LocalKafka
 
 
 R = TypeVar("R", bound=Response)
@@ -87,7 +97,9 @@ class Client:
             return True
 
 
-def connect(broker: EmbeddedBroker, node: int = 1, client_id: str = "test") -> Client:
+def connect(
+    broker: "EmbeddedBroker | LocalKafka", node: int = 1, client_id: str = "test"
+) -> Client:
     host, port = broker.bootstrap_servers.split(",")[node - 1].rsplit(":", 1)
     return Client((host, int(port)), client_id)
 
@@ -126,6 +138,21 @@ def produce_request(
     return ProduceRequest(transactional_id, acks, 1_000, topics)
 
 
+def commit_request(
+    group_id: str, offset: int, generation: int = -1, member_id: str = ""
+) -> OffsetCommitRequest:
+    """Builds a request to commit an offset of t-0."""
+    topics = (OffsetCommitRequestTopic("t", partitions=(OffsetCommitRequestPartition(0, offset),)),)
+    return OffsetCommitRequest(group_id, generation, member_id, topics=topics)
+
+
+def fetch_request(max_wait_ms: int, min_bytes: int = 0) -> FetchRequest:
+    """Builds a request to fetch t-0 from its start."""
+    wanted = FetchPartition(0, partition_max_bytes=10_000_000)
+    topics = (FetchTopic("t", partitions=(wanted,)),)
+    return FetchRequest(max_wait_ms=max_wait_ms, min_bytes=min_bytes, topics=topics)
+
+
 def end_offset(client: Client, topic: str, partition: int = 0) -> int:
     """Returns the offset behind the last record."""
     asked = (ListOffsetsTopic(topic, (ListOffsetsPartition(partition, timestamp=-1),)),)
@@ -159,6 +186,16 @@ def join(client: Client, group_id: str) -> JoinGroupResponse:
     assert synced.error_code == 0
     assert synced.assignment == b"mine"
     return joined
+
+
+def committed_offsets(broker: EmbeddedBroker, group_id: str) -> dict[tuple[str, int], Any]:
+    """Returns the committed offsets of a group, as its coordinator has them."""
+
+    def read() -> dict[tuple[str, int], Any]:
+        runtime: Any = broker._running().cluster.groups.find_for(group_id)
+        return dict(runtime.shard.offsets(group_id))
+
+    return broker._on_loop(read)
 
 
 def eventually(read: Callable[[], object], expected: object) -> None:

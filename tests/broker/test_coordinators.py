@@ -19,12 +19,8 @@ from groupsdk.broker.coordinators import CatalogueBlockStore, PartitionCoordinat
 from groupsdk.broker.log.files import MemoryFiles
 from groupsdk.broker.store import MemoryStore
 from groupsdk.error_code import ErrorCode
-from groupsdk.wire.messages.offsets import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
-)
 from groupsdk.wire.records.batch import batches
+from tests.broker.clients import commit_request
 from tests.broker.rig import ClusterRig
 
 
@@ -33,11 +29,15 @@ def commit(rig: ClusterRig, group_id: str, offset: int, node: int = 1) -> Any:
     runtime = rig.cluster.groups.runtime_for(node, group_id)
     if not isinstance(runtime, CoordinatorRuntime):
         return runtime
-    topics = (OffsetCommitRequestTopic("t", partitions=(OffsetCommitRequestPartition(0, offset),)),)
     answers: list[Any] = []
-    asked = OffsetCommitRequest(group_id, topics=topics)
-    runtime.submit(asked, answers.append, 8, "c", "/h", "User:u")
+    runtime.submit(commit_request(group_id, offset), answers.append, 8, "c", "/h", "User:u")
     return answers[0].topics[0].partitions[0].error_code
+
+
+def log_of(rig: ClusterRig, topic: str = "__consumer_offsets") -> PartitionCoordinatorLog:
+    """Returns the log of the first coordinator of an internal topic."""
+    rig.cluster.internal_topic(topic)
+    return PartitionCoordinatorLog(rig.cluster, topic, 0)
 
 
 def test_a_group_is_where_javas_hash_says() -> None:
@@ -123,8 +123,7 @@ def test_a_coordinator_is_loaded_once_the_disk_works_again() -> None:
 
 def test_records_and_markers_are_replayed_as_they_were_written() -> None:
     rig = ClusterRig()
-    rig.cluster.internal_topic("__consumer_offsets")
-    log = PartitionCoordinatorLog(rig.cluster, "__consumer_offsets", 0)
+    log = log_of(rig)
     assert list(log.replay()) == []
     stamp = ProducerStamp(7, 1)
     plain, pending = LogRecord(b"a", b"1"), LogRecord(b"b", None)
@@ -151,8 +150,7 @@ def test_records_and_markers_are_replayed_as_they_were_written() -> None:
 
 def test_records_of_other_forms_within_a_long_batch_are_loaded_in_order() -> None:
     rig = ClusterRig()
-    rig.cluster.internal_topic("__consumer_offsets")
-    log = PartitionCoordinatorLog(rig.cluster, "__consumer_offsets", 0)
+    log = log_of(rig)
     records = [LogRecord(b"%d" % n, b"v" * (9_000 if n == 700 else 1)) for n in range(1_000)]
     log.append(records, None, 1_000)
     pairs: list[Any] = []
@@ -163,8 +161,7 @@ def test_records_of_other_forms_within_a_long_batch_are_loaded_in_order() -> Non
 
 def test_loading_begins_where_the_log_does() -> None:
     rig = ClusterRig()
-    rig.cluster.internal_topic("__consumer_offsets")
-    log = PartitionCoordinatorLog(rig.cluster, "__consumer_offsets", 0)
+    log = log_of(rig)
     records = [LogRecord(b"%d" % n, b"v") for n in range(3)]
     log.append(records, None, 1_000)
     log.append(records, None, 1_000)
@@ -175,8 +172,7 @@ def test_loading_begins_where_the_log_does() -> None:
 
 def test_a_long_log_is_read_to_its_end() -> None:
     rig = ClusterRig()
-    rig.cluster.internal_topic("__consumer_offsets")
-    log = PartitionCoordinatorLog(rig.cluster, "__consumer_offsets", 0)
+    log = log_of(rig)
     for n in range(40):
         log.append([LogRecord(b"%d" % n, b"x" * 60_000)], None, 1_000)
     keys = [each.record.key for each in log.replay() if isinstance(each, Replayed)]
@@ -185,8 +181,7 @@ def test_a_long_log_is_read_to_its_end() -> None:
 
 def test_the_log_is_read_in_pieces_of_the_buffers_size(mocker: MockerFixture) -> None:
     rig = ClusterRig(offsets_load_buffer_size=100_000)
-    rig.cluster.internal_topic("__consumer_offsets")
-    log = PartitionCoordinatorLog(rig.cluster, "__consumer_offsets", 0)
+    log = log_of(rig)
     for n in range(4):
         log.append([LogRecord(b"%d" % n, b"x" * 60_000)], None, 1_000)
     read = mocker.spy(rig.cluster.log("__consumer_offsets", 0), "read")
@@ -199,8 +194,7 @@ def test_offsets_are_compressed_where_that_is_set() -> None:
     for codec in range(5):
         rig = ClusterRig(offsets_topic_compression_codec=codec)
         offsets, stamp = [LogRecord(b"%d" % n, b"x" * 500) for n in range(9)], ProducerStamp(7, 1)
-        rig.cluster.internal_topic("__consumer_offsets")
-        log = PartitionCoordinatorLog(rig.cluster, "__consumer_offsets", 0)
+        log = log_of(rig)
         log.append(offsets, None, 1_000)
         log.append(offsets, stamp, 1_000)
         data = rig.cluster.log("__consumer_offsets", 0).read(0, 100_000, committed=False).data
@@ -220,10 +214,7 @@ def test_offsets_are_compressed_where_that_is_set() -> None:
 
 def test_transactions_are_not_compressed_with_the_offsets() -> None:
     rig = ClusterRig(offsets_topic_compression_codec=1)
-    rig.cluster.internal_topic("__transaction_state")
-    PartitionCoordinatorLog(rig.cluster, "__transaction_state", 0).append(
-        [LogRecord(b"k", b"v")], None, 1_000
-    )
+    log_of(rig, "__transaction_state").append([LogRecord(b"k", b"v")], None, 1_000)
     data = rig.cluster.log("__transaction_state", 0).read(0, 1_000, committed=False).data
     assert [header.compression for header, _ in batches(data)] == [0]
 

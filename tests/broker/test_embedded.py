@@ -16,7 +16,6 @@ from groupsdk.broker.log.errors import DirectoryLockedError
 from groupsdk.clock import ManualClock
 from groupsdk.error_code import ErrorCode
 from groupsdk.errors import ConfigError
-from groupsdk.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from groupsdk.wire.messages.groups import HeartbeatRequest
 from groupsdk.wire.messages.log_offsets import (
     ListOffsetsPartition,
@@ -25,9 +24,6 @@ from groupsdk.wire.messages.log_offsets import (
 )
 from groupsdk.wire.messages.metadata import FindCoordinatorRequest, MetadataRequest
 from groupsdk.wire.messages.offsets import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopics,
@@ -36,8 +32,10 @@ from groupsdk.wire.messages.transactions import InitProducerIdRequest
 from tests.broker.clients import (
     Client,
     batch,
+    commit_request,
     connect,
     end_offset,
+    fetch_request,
     join,
     produce,
 )
@@ -45,9 +43,7 @@ from tests.broker.clients import (
 
 def commit(client: Client, group_id: str, generation: int, member_id: str, offset: int) -> int:
     """Commits an offset of t-0 and returns the error."""
-    partitions = (OffsetCommitRequestPartition(0, offset),)
-    topics = (OffsetCommitRequestTopic("t", partitions=partitions),)
-    asked = OffsetCommitRequest(group_id, generation, member_id, topics=topics)
+    asked = commit_request(group_id, offset, generation, member_id)
     return client.ask(asked, 8).topics[0].partitions[0].error_code
 
 
@@ -285,11 +281,7 @@ def test_with_a_clock_of_ones_own_clients_need_no_push() -> None:
         assert broker.groups["g"].state is GroupState.STABLE
 
         # a consumer with nothing to read is answered when its own time is up, or it could not go on
-        asked = FetchRequest(
-            max_wait_ms=5,
-            min_bytes=1,
-            topics=(FetchTopic("t", partitions=(FetchPartition(0, partition_max_bytes=1000),)),),
-        )
+        asked = fetch_request(max_wait_ms=5, min_bytes=1)
         assert client.ask(asked, 12).responses[0].partitions[0].error_code == 0
 
 

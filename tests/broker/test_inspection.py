@@ -6,7 +6,7 @@ from groupsdk.broker.coordinator.classic.views import GroupView
 from groupsdk.broker.coordinator.consumer.views import ConsumerGroupView
 from groupsdk.broker.coordinator.group_status import GroupState
 from groupsdk.broker.embedded import EmbeddedBroker
-from groupsdk.broker.inspection import committed_offsets, group_views
+from groupsdk.broker.inspection import group_views
 from groupsdk.clock import ManualClock
 from groupsdk.error_code import ErrorCode
 from groupsdk.wire.messages.offsets import (
@@ -155,7 +155,3 @@ def test_group_views_are_immutable() -> None:
     assert views["g"].state is GroupState.EMPTY
     with pytest.raises(TypeError):
         views["h"] = views["g"]  # type: ignore[index]  # that is what is tested
-    assert {place: each.offset for place, each in committed_offsets(rig.cluster, "g").items()} == {
-        ("t", 0): 5
-    }
-    assert committed_offsets(rig.cluster, "none") == {}

@@ -16,7 +16,6 @@ from typing_extensions import override
 
 from groupsdk import AsyncAbstractCoordinator, GroupMembers
 from groupsdk.broker.embedded import EmbeddedBroker
-from groupsdk.broker.inspection import committed_offsets
 from groupsdk.cli.command import ExitCode
 from groupsdk.cli.connection import Connection
 from groupsdk.cli.run import (
@@ -31,6 +30,7 @@ from groupsdk.cli.run import (
 from groupsdk.election.leader_election import LeaderElection
 from groupsdk.errors import ConfigError
 from groupsdk.testing import LocalKafka
+from tests.broker.clients import committed_offsets
 from tests.cli.peers import Shards, produce
 from tests.examples.process import ExampleProcess
 from tests.support.cases import each_case
@@ -439,6 +439,4 @@ def test_record_in_hand_is_finished_and_committed_before_a_signal_ends_it(
     done = [int(each) for each in (tmp_path / "done").read_text().split()]
     assert done == list(range(len(done)))
     assert not broker.groups[group_id].members
-    cluster = broker._running().cluster
-    stored = broker._on_loop(lambda: committed_offsets(cluster, group_id))
-    assert stored[group_id, 0].offset == len(done)
+    assert committed_offsets(broker, group_id)[group_id, 0].offset == len(done)

@@ -50,41 +50,6 @@ class ServingNode(Protocol):
         """The fetch sessions that clients have here (KIP-227)."""
 
 
-class PendingRequest(Protocol):
-    """A request in flight, to be answered at most once."""
-
-    large: bool
-    """Whether the response is large although the request is small."""
-    request_bytes: int
-    """The size of the request with its header."""
-
-    @property
-    def node(self) -> ServingNode:
-        """The node that received it."""
-
-    @property
-    def connection(self) -> "Responder":
-        """The connection that it came on."""
-
-    @property
-    def version(self) -> int:
-        """Its API version."""
-
-    @property
-    def api_key(self) -> int:
-        """Its API."""
-
-    @property
-    def lost(self) -> bool:
-        """Whether the client's connection is closed."""
-
-    def answer(self, response: "Response") -> None:
-        """Send the response; a second one is dropped."""
-
-    def silence(self) -> None:
-        """Suppress the response, and handle no further requests of the connection."""
-
-
 class Responder(Protocol):
     """The connection of a request, which sends the response."""
 

@@ -9,7 +9,7 @@ from groupsdk.errors import ConfigError
 
 
 if TYPE_CHECKING:
-    from groupsdk.broker.server.contract import PendingRequest
+    from groupsdk.broker.server.call import Call
     from groupsdk.error_code import ErrorCode
 
 
@@ -25,7 +25,7 @@ class Fault:
     def __init__(
         self,
         key: int,
-        act: Callable[["PendingRequest", Any], None],
+        act: Callable[["Call", Any], None],
         times: int | None,
         node_id: int | None,
         match: Match | None,
@@ -47,7 +47,7 @@ class Fault:
         """Remove the fault; it applies to no further requests."""
         self._left = 0
 
-    def takes(self, call: "PendingRequest", request: Any) -> bool:
+    def takes(self, call: "Call", request: Any) -> bool:
         """Return whether a request triggers the fault, and count it."""
         if self._left == 0 or (self.node_id is not None and self.node_id != call.node.node_id):
             return False
@@ -58,7 +58,7 @@ class Fault:
         self.hits += 1
         return True
 
-    def act(self, call: "PendingRequest", request: Any) -> None:
+    def act(self, call: "Call", request: Any) -> None:
         self._act(call, request)
 
 
@@ -96,7 +96,7 @@ class Faults:
         """
         from groupsdk.broker.server.error_responses import refuse
 
-        def act(call: "PendingRequest", request: Any) -> None:
+        def act(call: "Call", request: Any) -> None:
             response = refuse(request, int(error), call.version)
             if response is None:
                 call.connection.abort()
@@ -116,7 +116,7 @@ class Faults:
     ) -> Fault:
         """Handle the request after milliseconds of the broker's clock; later ones of the connection wait; see `Faults`."""
 
-        def act(call: "PendingRequest", request: Any) -> None:
+        def act(call: "Call", request: Any) -> None:
             scheduler = call.node.cluster.scheduler
             scheduler.after(
                 delay_ms, lambda: None if call.lost else call.connection.run(call, request)
@@ -135,7 +135,7 @@ class Faults:
     ) -> Fault:
         """Never respond, and leave the connection open; `handle` the request nevertheless, or not; see `Faults`."""
 
-        def act(call: "PendingRequest", request: Any) -> None:
+        def act(call: "Call", request: Any) -> None:
             if handle:
                 call.silence()
                 call.connection.run(call, request)
@@ -153,7 +153,7 @@ class Faults:
     ) -> Fault:
         """Break the connection instead of responding; `handle` the request before, or not; see `Faults`."""
 
-        def act(call: "PendingRequest", request: Any) -> None:
+        def act(call: "Call", request: Any) -> None:
             if handle:
                 call.silence()
                 call.connection.run(call, request)
@@ -167,7 +167,7 @@ class Faults:
             self._faults = ()
             self.any = False
 
-    def intercept(self, call: "PendingRequest", request: Any) -> bool:
+    def intercept(self, call: "Call", request: Any) -> bool:
         """Apply the first fault that matches a request. Return whether there was one; the request is not handled then."""
         for fault in self._faults:
             if fault.key == call.api_key and fault.takes(call, request):
@@ -180,7 +180,7 @@ class Faults:
     def _add(
         self,
         api: str,
-        act: Callable[["PendingRequest", Any], None],
+        act: Callable[["Call", Any], None],
         times: int | None,
         node: int | None,
         match: Match | None,

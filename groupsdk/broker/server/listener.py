@@ -285,16 +285,6 @@ class Limits:
         """Whether responses must be small because clients that do not read hold too much memory."""
         return self._unsent > self._max_bytes
 
-    @property
-    def connections(self) -> int:
-        """The number of open connections."""
-        return self._total
-
-    @property
-    def reserved_bytes(self) -> int:
-        """The memory reserved for large requests in bytes, of unauthenticated clients as well."""
-        return self._bytes + self._unknown_bytes
-
 
 class Listener:
     """One address of one node, and its connections.

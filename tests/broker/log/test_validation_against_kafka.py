@@ -31,8 +31,7 @@ _OTHERWISE: Final = {
 @pytest.fixture
 def theirs(kafka: LocalKafka) -> Client:
     """A connection to Kafka, with the topics."""
-    host, port = kafka.bootstrap_servers.split(",")[0].rsplit(":", 1)
-    return Client((host, int(port)))
+    return connect(kafka)
 
 
 def topic_of(name: str) -> str:

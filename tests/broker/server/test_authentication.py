@@ -244,8 +244,7 @@ def test_tls_and_client_certificates(tmp_path: Path) -> None:
     with EmbeddedBroker(settings, topics={"t": 1}) as broker:
         context = ssl.create_default_context(cafile=str(tmp_path / "ca.pem"))
         context.load_cert_chain(tmp_path / "client.pem")
-        host, port = broker.bootstrap_servers.split(":")
-        with Client((host, int(port))) as client:
+        with connect(broker) as client:
             subject = context.wrap_socket(client.socket, server_hostname="localhost")
             client.socket = subject
             assert client.ask(ApiVersionsRequest("a", "1"), 3).error_code == 0

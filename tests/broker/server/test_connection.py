@@ -28,15 +28,18 @@ from groupsdk.wire.messages.connection import (
     SaslHandshakeRequest,
 )
 from groupsdk.wire.messages.consumer_groups import ConsumerGroupHeartbeatRequest
-from groupsdk.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from groupsdk.wire.messages.groups import HeartbeatRequest, HeartbeatResponse
 from groupsdk.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
-from groupsdk.wire.messages.offsets import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
+from tests.broker.clients import (
+    Client,
+    batch,
+    commit_request,
+    connect,
+    eventually,
+    fetch_request,
+    join_request,
+    produce,
 )
-from tests.broker.clients import Client, batch, connect, eventually, join_request, produce
 
 
 def still_serves(broker: EmbeddedBroker) -> bool:
@@ -58,11 +61,7 @@ def test_requests_sent_together_are_answered_in_their_order(client: Client) -> N
 def test_a_request_behind_one_that_waits_is_answered_after_it(
     broker: EmbeddedBroker, client: Client
 ) -> None:
-    asked = FetchRequest(
-        max_wait_ms=20_000,
-        min_bytes=1,
-        topics=(FetchTopic("t", partitions=(FetchPartition(0, partition_max_bytes=1000),)),),
-    )
+    asked = fetch_request(max_wait_ms=20_000, min_bytes=1)
     fetch = client.send(asked, 11)
     beat = client.send(HeartbeatRequest("g", 1, "m"), 4)
     with connect(broker) as producer:
@@ -109,10 +108,7 @@ def held(broker: EmbeddedBroker) -> Iterator[None]:
 def test_the_requests_of_a_group_that_forms_wait_for_those_of_other_clients(
     broker: EmbeddedBroker, mocker: MockerFixture
 ) -> None:
-    partitions = (OffsetCommitRequestPartition(0, 5),)
-    commit = OffsetCommitRequest(
-        "c", topics=(OffsetCommitRequestTopic("t", partitions=partitions),)
-    )
+    commit = commit_request("c", 5)
     with contextlib.ExitStack() as stack:
         clients = [stack.enter_context(connect(broker)) for _ in range(6)]
         for each in clients:
@@ -159,10 +155,7 @@ def test_a_heartbeat_of_a_member_that_waits_for_partitions_of_another_waits_its_
 def test_a_heartbeat_behind_others_of_its_group_is_decoded_in_its_turn(
     broker: EmbeddedBroker, mocker: MockerFixture
 ) -> None:
-    commit = OffsetCommitRequest(
-        "c",
-        topics=(OffsetCommitRequestTopic("t", partitions=(OffsetCommitRequestPartition(0, 5),)),),
-    )
+    commit = commit_request("c", 5)
     with contextlib.ExitStack() as stack:
         member, joins, other = [stack.enter_context(connect(broker)) for _ in range(3)]
         beat = ConsumerGroupHeartbeatRequest("h", "m", member.ask(joining("m"), 1).member_epoch)
@@ -276,8 +269,7 @@ def test_a_client_that_never_reads_is_served_no_further() -> None:
         with connect(broker) as producer:
             for _ in range(8):
                 assert produce(producer, "t", batch(b"x" * 900_000)).error_code == 0
-        wanted = FetchPartition(0, fetch_offset=0, partition_max_bytes=10_000_000)
-        asked = FetchRequest(max_wait_ms=0, topics=(FetchTopic("t", partitions=(wanted,)),))
+        asked = fetch_request(max_wait_ms=0)
         with connect(broker) as deaf:
             deaf.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
             frame = encode_request(asked, 11, 1, "c")
@@ -322,7 +314,8 @@ def test_large_requests_wait_for_memory_and_small_ones_do_not() -> None:
 
 
 def reserved(broker: EmbeddedBroker) -> int:
-    return broker._on_loop(lambda: broker._running().limits.reserved_bytes)
+    limits = broker._running().limits
+    return broker._on_loop(lambda: limits._bytes + limits._unknown_bytes)
 
 
 def test_announced_request_size_takes_no_memory_from_others() -> None:

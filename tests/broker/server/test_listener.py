@@ -91,7 +91,7 @@ def test_connection_beyond_the_limit_is_closed() -> None:
                 with connect(broker) as third:
                     assert third.is_closed()
                 assert one.ask(MetadataRequest(()), 12).brokers
-            while broker._on_loop(lambda: broker._running().limits.connections):
+            while broker._on_loop(lambda: broker._running().limits._total):
                 pass
             with connect(broker) as again:
                 assert again.ask(MetadataRequest(()), 12).brokers
@@ -123,9 +123,9 @@ def test_memory_is_given_while_there_is_some_and_then_to_one_at_a_time() -> None
         assert not reserve(waiting, 10)
     release(two, 560)
     # one and three fit in by now; the last of them takes what was left
-    assert (one.freed, three.freed, four.freed, limits.reserved_bytes) == (1, 1, 1, 90)
+    assert (one.freed, three.freed, four.freed, limits._bytes) == (1, 1, 1, 90)
     release(one, 90)
-    assert limits.reserved_bytes == 0
+    assert limits._bytes == 0
 
 
 def test_memory_of_unknown_clients_is_counted_apart() -> None:

@@ -86,8 +86,7 @@ class TestChanges:
     def test_setting_changes_on_kafka(
         self, kafka: LocalKafka, check: Callable[[Client], None]
     ) -> None:
-        host, _, port = kafka.bootstrap_servers.rpartition(":")
-        with Client((host, int(port))) as client:
+        with connect(kafka) as client:
             check(client)
 
 

@@ -2,7 +2,7 @@
 
 from groupsdk.testing import LocalKafka
 from groupsdk.wire.messages.security import ClientQuotaFilter, DescribeClientQuotasRequest
-from tests.broker.clients import Client
+from tests.broker.clients import Client, connect
 
 
 EXACT, DEFAULT, ANY = 0, 1, 2
@@ -37,6 +37,5 @@ def test_a_filter_of_quotas_finds_none_or_is_refused(client: Client) -> None:
 
 
 def test_kafka_without_quotas_answers_the_same(kafka: LocalKafka) -> None:
-    host, _, port = kafka.bootstrap_servers.rpartition(":")
-    with Client((host, int(port))) as client:
+    with connect(kafka) as client:
         check_filters(client)

@@ -36,11 +36,10 @@ def test_sizes_are_told(client: Client) -> None:
 
 
 def test_the_disk_is_told_as_by_kafka(kafka: LocalKafka, tmp_path: Path) -> None:
-    host, _, port = kafka.bootstrap_servers.rpartition(":")
     with (
         EmbeddedBroker(data_dir=tmp_path / "data") as broker,
         connect(broker) as client,
-        Client((host, int(port))) as other,
+        connect(kafka) as other,
     ):
         for each in (client, other):
             for version in (4, 5):

@@ -123,8 +123,7 @@ def test_settings_of_what_is_not_served_are_refused(
 
 
 def test_kafka_takes_the_same_settings_of_groups(kafka: LocalKafka) -> None:
-    host, _, port = kafka.bootstrap_servers.rpartition(":")
-    with Client((host, int(port))) as client:
+    with connect(kafka) as client:
         check_group_settings(client)
 
 
@@ -204,8 +203,7 @@ def test_fixed_setting_is_described_as_read_only(client: Client) -> None:
 
 
 def test_a_topic_has_the_settings_of_kafka(client: Client, kafka: LocalKafka) -> None:
-    host, _, port = kafka.bootstrap_servers.rpartition(":")
-    with Client((host, int(port))) as other:
+    with connect(kafka) as other:
         topic = CreatableTopic("settings", 1, 1)
         assert other.ask(CreateTopicsRequest((topic,))).topics[0].error_code in {0, 36}
         eventually(lambda: bool(described(other, name="settings").configs), True)
@@ -222,8 +220,7 @@ def test_a_topic_has_the_settings_of_kafka(client: Client, kafka: LocalKafka) ->
 def test_a_setting_of_a_broker_comes_from_where_it_does_in_kafka(
     client: Client, kafka: LocalKafka
 ) -> None:
-    host, _, port = kafka.bootstrap_servers.rpartition(":")
-    with Client((host, int(port))) as other:
+    with connect(kafka) as other:
         theirs = {
             each.name: each for node in ("0", "1") for each in described(other, 4, node).configs
         }
@@ -278,8 +275,7 @@ def test_settings_of_brokers_are_changed_while_they_run(client: Client) -> None:
 
 
 def test_kafka_changes_settings_of_brokers_the_same(kafka: LocalKafka) -> None:
-    host, _, port = kafka.bootstrap_servers.rpartition(":")
-    with Client((host, int(port))) as client:
+    with connect(kafka) as client:
         topic = CreatableTopic("t", 3, 1)
         assert client.ask(CreateTopicsRequest((topic,))).topics[0].error_code in {0, 36}
         check_broker_settings(client)
@@ -312,10 +308,9 @@ def test_all_settings_of_a_broker_are_replaced_at_once() -> None:
 def test_types_defaults_and_documentation_are_those_of_kafka(
     client: Client, kafka: LocalKafka
 ) -> None:
-    host, _, port = kafka.bootstrap_servers.rpartition(":")
     resources = (DescribeConfigsResource(4, "1", None), DescribeConfigsResource(2, "t", None))
     request = DescribeConfigsRequest(resources, True, True)
-    with Client((host, int(port))) as theirs:
+    with connect(kafka) as theirs:
         topic = CreatableTopic("t", 3, 1)
         assert theirs.ask(CreateTopicsRequest((topic,))).topics[0].error_code in {0, 36}
         wanted = [{e.name: e for e in each.configs} for each in theirs.ask(request, 4).results]

@@ -31,7 +31,7 @@ from groupsdk.wire.messages.topics import (
     DeleteTopicState,
 )
 from groupsdk.wire.schema import Request
-from tests.broker.clients import Client
+from tests.broker.clients import Client, connect
 from tests.support.workers import eventually
 
 
@@ -46,10 +46,7 @@ def sides(kafka_installed: None) -> Iterator[tuple[Client, Client]]:
     with ExitStack() as stack:
         kafka = stack.enter_context(LocalKafka())
         broker = stack.enter_context(EmbeddedBroker())
-        addresses = [each.bootstrap_servers.rpartition(":") for each in (kafka, broker)]
-        theirs, ours = [
-            stack.enter_context(Client((host, int(port)))) for host, _, port in addresses
-        ]
+        theirs, ours = [stack.enter_context(connect(each)) for each in (kafka, broker)]
         yield theirs, ours
 
 

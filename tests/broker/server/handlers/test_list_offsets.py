@@ -80,8 +80,7 @@ def test_an_empty_partition_has_the_epoch_of_its_leader(client: Client) -> None:
 
 
 def test_kafka_says_the_same_of_an_empty_partition(kafka: LocalKafka, group_id: str) -> None:
-    host, _, port = kafka.bootstrap_servers.rpartition(":")
-    with Client((host, int(port))) as client:
+    with connect(kafka) as client:
         topic = CreatableTopic(group_id, 1, 1)
         assert client.ask(CreateTopicsRequest((topic,))).topics[0].error_code == 0
         eventually(lambda: listed(client, -1, topic=group_id).error_code == 0)

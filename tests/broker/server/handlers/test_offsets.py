@@ -9,7 +9,6 @@ from pytest_mock import MockerFixture
 
 from groupsdk.broker.coordinator.offsets.offset_metadata_manager import OffsetMetadataManager
 from groupsdk.broker.embedded import EmbeddedBroker
-from groupsdk.broker.inspection import committed_offsets
 from groupsdk.broker.server.handlers import offsets
 from groupsdk.wire.messages.connection import ApiVersionsRequest
 from groupsdk.wire.messages.group_admin import (
@@ -28,7 +27,7 @@ from groupsdk.wire.messages.offsets import (
 )
 from groupsdk.wire.messages.transactions import TxnOffsetCommitRequest, TxnOffsetCommitRequestTopic
 from groupsdk.wire.records.batch import batches
-from tests.broker.clients import Client, connect
+from tests.broker.clients import Client, committed_offsets, connect
 
 
 STRANGE = UUID(int=77)
@@ -67,7 +66,7 @@ def test_only_partitions_that_exist_can_be_committed(
 ) -> None:
     assert commit(client, ("t", 0, 5), ("t", 3, 5), ("none", 0, 5), ("t", 1, 6)) == [0, 3, 3, 0]
     assert commit(client, ("t", -1, 5)) == [3]
-    stored = broker._on_loop(lambda: committed_offsets(broker._running().cluster, "g"))
+    stored = committed_offsets(broker, "g")
     assert {place: each.offset for place, each in stored.items()} == {("t", 0): 5, ("t", 1): 6}
 
 
@@ -89,11 +88,8 @@ def test_a_commit_of_thousands_of_topics_is_checked_in_steps_and_written_at_once
     assert sum(checked) == 5_002
     assert max(checked) <= 256
 
-    def stored() -> dict[tuple[str, int], int]:
-        found = committed_offsets(broker._running().cluster, "g")
-        return {place: each.offset for place, each in found.items()}
-
-    assert broker._on_loop(stored) == {("t", 0): 5, ("t", 1): 6}
+    stored = committed_offsets(broker, "g")
+    assert {place: each.offset for place, each in stored.items()} == {("t", 0): 5, ("t", 1): 6}
 
 
 def test_a_commit_of_thousands_of_partitions_of_a_topic_is_answered_as_one_topic(
@@ -126,7 +122,7 @@ def test_a_commit_of_thousands_of_partitions_of_a_topic_is_answered_as_one_topic
                 each.partitions for some in topics for each in (some if place == 1 else [some])
             ]
             assert max(map(len, parts)) <= 256
-    stored = broker._on_loop(lambda: committed_offsets(broker._running().cluster, "g"))
+    stored = committed_offsets(broker, "g")
     assert {place: each.offset for place, each in stored.items()} == {
         **{("wide", each): each for each in range(6_000)},
         **{("t", each): each for each in range(2)},
@@ -157,7 +153,7 @@ def test_offsets_go_with_their_topic(broker: EmbeddedBroker, client: Client) -> 
     broker.create_topic("gone")
     commit(client, ("t", 0, 5), ("gone", 0, 5))
     broker.delete_topic("gone")
-    stored = broker._on_loop(lambda: committed_offsets(broker._running().cluster, "g"))
+    stored = committed_offsets(broker, "g")
     assert list(stored) == [("t", 0)]
 
 
@@ -191,7 +187,7 @@ def test_commits_of_many_connections_become_fewer_batches(broker: EmbeddedBroker
     written = broker._on_loop(batches_written)
     assert sum(written) == 13
     assert len(written) < 13
-    stored = broker._on_loop(lambda: committed_offsets(broker._running().cluster, "g"))
+    stored = committed_offsets(broker, "g")
     assert set(stored) == {("t", 0), ("t", 1)}
 
 
@@ -225,7 +221,7 @@ def test_offsets_are_committed_and_fetched_by_topic_id(
     group = OffsetFetchRequestGroup("g", topics=None)
     every = client.ask(OffsetFetchRequest(groups=(group,)), 10).groups[0].topics
     assert [(each.topic_id, len(each.partitions)) for each in every] == [(known, 1)]
-    stored = broker._on_loop(lambda: committed_offsets(broker._running().cluster, "g"))
+    stored = committed_offsets(broker, "g")
     assert stored["t", 0].topic_id == known
 
 

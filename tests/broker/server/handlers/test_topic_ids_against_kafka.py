@@ -275,8 +275,7 @@ def sides(
     release = request.param
     with ExitStack() as stack:
         kafka = stack.enter_context(LocalKafka(version=RELEASES[release], properties=SETTINGS))
-        host, _, port = kafka.bootstrap_servers.rpartition(":")
-        theirs = stack.enter_context(Client((host, int(port))))
+        theirs = stack.enter_context(connect(kafka))
         settings = {**SETTINGS, "group.consumer.release": release}
         broker = stack.enter_context(EmbeddedBroker(settings))
         ours = stack.enter_context(connect(broker))
@@ -361,6 +360,5 @@ def test_a_topic_that_is_created_again_has_no_offsets(client: Client) -> None:
 
 
 def test_kafka_has_no_offsets_for_a_topic_that_is_created_again(kafka: LocalKafka) -> None:
-    host, _, port = kafka.bootstrap_servers.rpartition(":")
-    with Client((host, int(port))) as client:
+    with connect(kafka) as client:
         check_a_topic_that_is_created_again(client)

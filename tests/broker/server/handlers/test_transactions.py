@@ -263,8 +263,7 @@ def test_markers_are_written_without_their_coordinator() -> None:
 
 
 def test_kafka_answers_markers_the_same(kafka: LocalKafka) -> None:
-    host, _, port = kafka.bootstrap_servers.rpartition(":")
-    with Client((host, int(port))) as client:
+    with connect(kafka) as client:
         topic = CreatableTopic("marked", 2, 1)
         assert client.ask(CreateTopicsRequest((topic,))).topics[0].error_code == 0
         ready = {("marked", 0): 0, ("marked", 1): 0}
