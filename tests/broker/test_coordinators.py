@@ -1,7 +1,9 @@
-"""Tests which coordinator a group has, and that it has its log."""
+"""Tests which coordinator a group has, that it has its log, and the ids of members."""
 
 import errno
+from itertools import islice
 from typing import Any
+from uuid import RFC_4122, UUID
 
 from pytest_mock import MockerFixture
 from typing_extensions import override
@@ -15,7 +17,7 @@ from groupsdk.broker.coordinator.runtime.coordinator_runtime import (
     Replayed,
 )
 from groupsdk.broker.coordinator.transactions.producer_ids import ProducerIdAllocator
-from groupsdk.broker.coordinators import CatalogueBlockStore, PartitionCoordinatorLog
+from groupsdk.broker.coordinators import CatalogueBlockStore, PartitionCoordinatorLog, random_uuids
 from groupsdk.broker.log.files import MemoryFiles
 from groupsdk.broker.store import MemoryStore
 from groupsdk.error_code import ErrorCode
@@ -267,3 +269,24 @@ def test_coordinators_that_start_together_replay_few_records_before_others_have_
     assert len(list(second.cluster.groups.running())) == 1
     second.settle()
     assert len(list(second.cluster.groups.running())) == 4
+
+
+def test_each_one_is_another_random_uuid() -> None:
+    made = list(islice(random_uuids(), 1_000))
+
+    assert len(set(made)) == len(made)
+    for text in made:
+        assert str(UUID(text)) == text
+        assert UUID(text).version == 4
+        assert UUID(text).variant == RFC_4122
+    assert {text[19] for text in made} == set("89ab")
+
+
+def test_every_bit_that_is_free_is_random() -> None:
+    ones = zeros = 0
+    for text in islice(random_uuids(), 1_000):
+        ones |= UUID(text).int
+        zeros |= ~UUID(text).int
+
+    fixed = UUID("00000000-0000-f000-c000-000000000000").int
+    assert ones & zeros & (1 << 128) - 1 == (1 << 128) - 1 & ~fixed

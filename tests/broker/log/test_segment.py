@@ -1,11 +1,12 @@
 """One segment: what is appended is found, and what was found on disk is checked once."""
 
 import pytest
+from hypothesis import given, strategies as st
 
 from groupsdk.broker.log.errors import CorruptLogError
 from groupsdk.broker.log.files import MemoryFiles
 from groupsdk.broker.log.indexes import CorruptIndexError
-from groupsdk.broker.log.segment import Segment
+from groupsdk.broker.log.segment import Segment, Spans
 from groupsdk.broker.settings.topic import LogConfig
 from groupsdk.wire.records.batch import batches, place, read_header
 from tests.broker.log.logs import batch
@@ -136,3 +137,20 @@ def test_a_segment_is_rebuilt_and_cut_at_the_damage() -> None:
     again.sync()
     again.take_back()
     assert files.size(again.path) == position
+
+
+RANGES = st.lists(st.tuples(st.integers(0, 30), st.integers(0, 30)), max_size=12)
+
+
+@given(RANGES, st.integers(0, 30), st.integers(0, 30))
+def test_spans_are_the_set_of_their_positions(
+    ranges: list[tuple[int, int]], start: int, stop: int
+) -> None:
+    spans = Spans()
+    model: set[int] = set()
+    for first, last in ranges:
+        spans.add(first, last)
+        model |= set(range(first, last))
+    assert spans.covers(start, stop) == (set(range(start, stop)) <= model)
+    pieces = sum(1 for each in model if each - 1 not in model)
+    assert len(spans) == pieces
