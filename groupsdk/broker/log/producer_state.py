@@ -142,9 +142,6 @@ class ProducerState:
         # first offset to producer id, in ascending order, since each transaction starts at a higher offset
         self._open: dict[int, int] = {}
 
-    def __len__(self) -> int:
-        return len(self._entries)
-
     @property
     def entries(self) -> Mapping[int, ProducerEntry]:
         """The producers by their id; read-only for callers."""
@@ -285,11 +282,8 @@ class Update:
                     f" have the sequence number 0, not {sequence}"
                 )
             return
-        if epoch != entry.epoch:
-            expected = 0
-        elif entry.last_sequence < 0:
-            # only markers in this epoch so far
-            expected = 0
+        if epoch != entry.epoch or entry.last_sequence < 0:
+            expected = 0  # a new epoch, or one with nothing but markers so far
         else:
             expected = entry.last_sequence + 1 & MAX_INT32
         if sequence != expected:

@@ -371,9 +371,6 @@ class Spans:
         self._starts: list[int] = []
         self._stops: list[int] = []
 
-    def __len__(self) -> int:
-        return len(self._starts)
-
     def add(self, start: int, stop: int) -> None:
         """Add the positions from `start` to before `stop`."""
         if stop <= start:

@@ -44,22 +44,16 @@ docs/benchmarks.md take 70 to 90 % more CPU.
 """
 
 
-class ListenerAddress:
-    """One entry of `listeners`.
+class ListenerAddress(NamedTuple):
+    """One entry of `listeners`."""
 
-    Args:
-        host: the host to bind; "": all interfaces.
-        port: the port to bind; 0: any free one.
-        protocol: the security protocol: "PLAINTEXT", "SSL", "SASL_PLAINTEXT" or "SASL_SSL".
-    """
-
-    __slots__ = ("host", "name", "port", "protocol")
-
-    def __init__(self, name: str, host: str, port: int, protocol: str) -> None:
-        self.name = name
-        self.host = host
-        self.port = port
-        self.protocol = protocol
+    name: str
+    host: str
+    """The host to bind; "": all interfaces."""
+    port: int
+    """The port to bind; 0: any free one."""
+    protocol: str
+    """The security protocol: "PLAINTEXT", "SSL", "SASL_PLAINTEXT" or "SASL_SSL"."""
 
     @property
     def uses_tls(self) -> bool:
@@ -115,7 +109,7 @@ def _of_node(found: list[ListenerAddress], position: int) -> ListenerAddress:
     if len(found) > 1 or position == 0:
         return found[position]
     (only,) = found
-    return ListenerAddress(only.name, only.host, 0, only.protocol)
+    return only._replace(port=0)
 
 
 def listener_addresses(config: "BrokerConfig") -> list[ListenerAddress]:

@@ -154,6 +154,6 @@ def test_silent_producers_expire() -> None:
     partition.append(header(0, pid=8, transactional=True))
     assert partition.state.expire(1_000_000 + 5, 6) == 0
     assert partition.state.expire(1_000_000 + 6, 6) == 1
-    assert len(partition.state) == 1
+    assert len(partition.state.entries) == 1
     partition.state.clear()
-    assert len(partition.state) == 0
+    assert not partition.state.entries
