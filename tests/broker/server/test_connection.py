@@ -432,12 +432,6 @@ def test_a_tls_connection_that_is_reset_with_answers_pending_logs_nothing_of_asy
     context = ssl.create_default_context()
     authority.configure_trust(context)
     settings = {"listeners": "SSL://localhost:0", "ssl.keystore.location": str(pem)}
-    held, go_on = threading.Event(), threading.Event()
-
-    def hold() -> None:
-        held.set()
-        assert go_on.wait(60)
-
     with EmbeddedBroker(settings) as broker:
         port = int(broker.bootstrap_servers.rsplit(":", 1)[1])
         plain = socket.create_connection(("localhost", port), timeout=60)
@@ -445,13 +439,10 @@ def test_a_tls_connection_that_is_reset_with_answers_pending_logs_nothing_of_asy
         request = encode_request(ApiVersionsRequest("a", "1"), 3, 1, "c")
         client.sendall(request)
         assert client.recv(4)
-        assert broker._loop is not None
-        broker._loop.call_soon_threadsafe(hold)
-        assert held.wait(60)
-        client.sendall(request * 2_000)
-        client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-        client.close()
-        go_on.set()
+        with held(broker):
+            client.sendall(request * 2_000)
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            client.close()
         plain = socket.create_connection(("localhost", port), timeout=60)
         with context.wrap_socket(plain, server_hostname="localhost") as other:
             other.sendall(request)
