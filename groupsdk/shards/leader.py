@@ -21,8 +21,6 @@ from groupsdk.wire.shards.names import GREATEST_COUNT
 from groupsdk.wire.shards.protocol import NO_INCARNATION, MemberState
 
 
-AskShards = Callable[[], object]
-"""The user's `shards()`."""
 _FIRST_RETRY_MS: Final = 1_000
 
 
@@ -36,7 +34,7 @@ class Leader:
     def __init__(
         self,
         config: ShardConfig,
-        ask_shards: AskShards,
+        ask_shards: Callable[[], object],
         store: EpochStore,
         now_s: Callable[[], int],
     ) -> None:

@@ -6,7 +6,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from typing import Any
+from typing import Any, Protocol
 
 import pytest
 from pytest_mock import MockerFixture
@@ -21,10 +21,17 @@ from tests.connect.workers import Counting, app, eventually, standalone
 CONFIG = {"connector.class": "Counting", "count": "2"}
 
 
+class Serving(Protocol):
+    """A server of this machine."""
+
+    @property
+    def port(self) -> int: ...
+
+
 class Client:
     """Asks a server."""
 
-    def __init__(self, server: RestServer) -> None:
+    def __init__(self, server: Serving) -> None:
         self.url = f"http://127.0.0.1:{server.port}"
 
     def __call__(self, method: str, path: str, body: Any = None, **headers: str) -> tuple[int, Any]:

@@ -1,9 +1,6 @@
 """Sends the same requests for loggers to Kafka Connect's own worker, with Log4j, and to ours."""
 
-import json
 import logging
-import urllib.error
-import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
@@ -14,6 +11,7 @@ from groupsdk.broker.embedded import EmbeddedBroker
 from groupsdk.connect.rest.api import RestServer
 from groupsdk.http.settings import HttpSettings
 from tests.clients.test_connect import worker as java_worker
+from tests.connect.rest.test_api import Client, Serving
 from tests.connect.workers import eventually, standalone
 
 
@@ -32,21 +30,14 @@ def levels() -> Iterator[None]:
         each.setLevel(before.get(each, logging.NOTSET))
 
 
-def ask(url: str, method: str, path: str, body: Any) -> tuple[int, Any]:
+def ask(server: Serving, method: str, path: str, body: Any = None) -> tuple[int, Any]:
     """Send a request; of names only those of this test are returned, of times that there is one.
 
     Kafka's list of all loggers has no root, ours has it.
     """
-    data = None if body is None else json.dumps(body).encode()
-    headers = {} if data is None else {"Content-Type": "application/json"}
-    request = urllib.request.Request(url + path, data, headers, method=method)
-    try:
-        with urllib.request.urlopen(request, timeout=30) as answer:
-            code, text = answer.status, answer.read()
-    except urllib.error.HTTPError as error:
-        with error:
-            return error.code, sorted(json.loads(error.read()))
-    said = json.loads(text) if text else None
+    code, said = Client(server)(method, path, body)
+    if code >= 400:
+        return code, sorted(said)
     if isinstance(said, list):
         return code, [name for name in said if name.startswith("one.")]
     if isinstance(said, dict) and "level" not in said:
@@ -96,11 +87,10 @@ def test_levels_are_shown_and_set_as_kafkas_worker_does(tmp_path: Path) -> None:
         RestServer(worker, HttpSettings(port=0)) as server,
     ):
         eventually(lambda: java.ask("/connectors") == [], java.said, _START_S)
-        theirs, ours = f"http://127.0.0.1:{java.port}", server.url.rstrip("/")
         for method, path, body in requests:
-            found = [ask(url, method, f"{_LOGGERS}/{path}", body) for url in (theirs, ours)]
+            found = [ask(side, method, f"{_LOGGERS}/{path}", body) for side in (java, server)]
             assert found[0] == found[1], (method, path, body)
-        of_kafka, of_ours = (ask(url, "GET", _LOGGERS, None)[1] for url in (theirs, ours))
+        of_kafka, of_ours = (ask(side, "GET", _LOGGERS)[1] for side in (java, server))
         assert sorted(of_kafka) == ["one.b", "one.b.c", "one.b.d", "one.b.q"]
         assert {name: _timeless(each) for name, each in of_kafka.items()} == {
             name: _timeless(each) for name, each in of_ours.items()
