@@ -3,7 +3,7 @@
 import json
 import logging
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Final
@@ -12,7 +12,7 @@ from groupsdk.connect.errors import StoreError
 from groupsdk.connect.group.work import StandbyRecord
 from groupsdk.connect.store.config_backing_store import ClusterRequest, Record
 from groupsdk.connect.store.status_backing_store import Status, TopicUse, topic_key
-from groupsdk.connect.store.store import ContentReader, StateKey, StoreContent
+from groupsdk.connect.store.store import BaseStore, StateKey, StoreContent
 from groupsdk.connect.tasks.task import TaskState
 from groupsdk.dead_letters import ErrantRecord
 
@@ -24,10 +24,7 @@ _MAX_BYTES: Final = 256 * 1024 * 1024
 _JOURNAL_LIMIT: Final = 1_000
 
 
-def _nothing(*_: object) -> None: ...
-
-
-class FileStore(ContentReader):
+class FileStore(BaseStore):
     """A store of one process (`ConnectStore`, which documents its methods), in a file or (None) in memory.
 
     The file begins with a snapshot, as one line of JSON, followed by a line for each change. From time to time it is
@@ -37,8 +34,6 @@ class FileStore(ContentReader):
 
     def __init__(self, path: Path | str | None = None) -> None:
         super().__init__(StoreContent())
-        self.on_change: Callable[[], None] = _nothing
-        self.on_request: Callable[[ClusterRequest], None] = _nothing
         self._path = None if path is None else Path(path)
         self._lock = self._content.lock
         self._values: dict[str, object] = {}

@@ -19,10 +19,10 @@ from groupsdk.connect.errors import (
     TaskFencedError,
 )
 from groupsdk.connect.group.work import STANDBYS_KEY, StandbyRecord
-from groupsdk.connect.store.config_backing_store import ClusterRequest, Record
+from groupsdk.connect.store.config_backing_store import Record
 from groupsdk.connect.store.kafka_state import FORGET, KafkaState, state_key, state_value
 from groupsdk.connect.store.status_backing_store import Status, TopicUse, topic_key
-from groupsdk.connect.store.store import ContentReader, StateKey
+from groupsdk.connect.store.store import BaseStore, StateKey
 from groupsdk.connect.tasks.task import TaskState
 from groupsdk.dead_letters import ErrantRecord
 
@@ -39,10 +39,7 @@ _FENCED: Final = (
 _TOO_LARGE: Final = (KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.RECORD_LIST_TOO_LARGE)
 
 
-def _nothing(*_: object) -> None: ...
-
-
-class KafkaStore(ContentReader):
+class KafkaStore(BaseStore):
     """The store of a group of workers (`ConnectStore`, which documents its methods).
 
     Configurations are written in transactions under one transactional id: a new leader begins by fencing the previous
@@ -51,8 +48,6 @@ class KafkaStore(ContentReader):
     Workers of one process and one group share what they read, and the producer of states and statuses."""
 
     def __init__(self, config: ConnectConfig, clock: Clock | None = None) -> None:
-        self.on_change: Callable[[], None] = _nothing
-        self.on_request: Callable[[ClusterRequest], None] = _nothing
         self._config = config
         self._clock = clock or SystemClock()
         self._writer: Producer | None = None

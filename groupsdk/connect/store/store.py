@@ -182,10 +182,15 @@ class StoreContent:
         self.topics = ActiveTopics()
 
 
-class ContentReader:
-    """The methods of a `ConnectStore`, which documents them, that return what is known."""
+def _nothing(*_: object) -> None: ...
+
+
+class BaseStore:
+    """The part of a `ConnectStore`, which documents its methods, that returns what is known."""
 
     def __init__(self, content: StoreContent) -> None:
+        self.on_change: Callable[[], None] = _nothing
+        self.on_request: Callable[[ClusterRequest], None] = _nothing
         self._content = content
 
     def configs(self) -> ClusterConfigState:
