@@ -1,12 +1,10 @@
 """Compare the assignors with those of kafka-python, aiokafka and Java, in one run.
 
-`python -m tests.benchmarks.assignors` prints a table; with `--full` also what takes kafka-python and aiokafka
-minutes. Every figure comes from a process of its own: CPU seconds, the mean of as many turns as fill half a
+With `--full` also what takes kafka-python and aiokafka minutes. Every figure comes from a process of its own: CPU seconds, the mean of as many turns as fill half a
 second, and the most memory that Python allocated in one turn on top of its input. A turn is what the leader
 does: decode all subscriptions, assign, encode all assignments. All members subscribe to the same topics.
 """
 
-import argparse
 import json
 import resource
 import statistics
@@ -31,7 +29,8 @@ from groupsdk.testing.errors import MissingToolError
 from groupsdk.testing.jvm import find_javac
 from groupsdk.types import GroupMembers
 from tests.assignors.kafka_assignors import RELEASES, kafka_assignors
-from tests.benchmarks.report import Result
+from tests.benchmarks.python_peers import cluster_metadata
+from tests.benchmarks.report import Result, options_of
 
 
 LIMIT_S = 90
@@ -104,11 +103,6 @@ def groupsdk(case: Case) -> Steps:
     )
 
 
-def _peer_cluster(counts: Mapping[str, int]) -> SimpleNamespace:
-    partitions = {topic: set(range(count)) for topic, count in counts.items()}
-    return SimpleNamespace(partitions_for_topic=partitions.get, topics=lambda: set(partitions))
-
-
 def kafka_python(case: Case) -> Steps:
     """Prepare kafka-python, with what its coordinator does around the assignor."""
     from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
@@ -123,7 +117,7 @@ def kafka_python(case: Case) -> Steps:
         "sticky": StickyPartitionAssignor,
         "cooperative-sticky": CooperativeStickyAssignor,
     }[case.assignor]()
-    cluster, metadata = _peer_cluster(case.counts()), case.metadata()
+    cluster, metadata = cluster_metadata(case.counts()), case.metadata()
     return (
         lambda: [
             SimpleNamespace(
@@ -150,7 +144,7 @@ def aiokafka(case: Case) -> Steps:
         "roundrobin": RoundRobinPartitionAssignor,
         "sticky": StickyPartitionAssignor,
     }[case.assignor]
-    cluster, metadata = _peer_cluster(case.counts()), case.metadata()
+    cluster, metadata = cluster_metadata(case.counts()), case.metadata()
     return (
         lambda: {
             member_id: ConsumerProtocolMemberMetadata.decode(data)
@@ -201,7 +195,7 @@ def _timed(step: Callable[[], Any]) -> tuple[float, Any]:
 
 def measure(client: str, case: Case) -> dict[str, Any] | None:
     """Measure in a process of its own; None where it took longer than the limit."""
-    command = [sys.executable, "-m", "tests.benchmarks.assignors", "--child", client]
+    command = [sys.executable, "-m", "tests.benchmarks.assignors", client]
     done = subprocess.run(
         [*command, json.dumps(asdict(case))], capture_output=True, text=True, check=False
     )
@@ -258,7 +252,8 @@ def _seconds(value: float) -> str:
     return f"{value:.4f}" if value < 0.1 else f"{value:.2f}"
 
 
-def run(*, quick: bool, only: str = "") -> Result:
+def run(arguments: list[str], *, quick: bool) -> Result:
+    only = options_of("assignors", arguments, only="").only  # rows whose name begins so
     result = Result(
         "assignors",
         "Assignors: CPU seconds of the leader (decode all, assign, encode all), and memory",
@@ -299,21 +294,8 @@ def run(*, quick: bool, only: str = "") -> Result:
             result.behind.append(f"{case.name}: Java assigns sooner")
         result.rows.append(row)
         result.raw[case.name] = figures | {"java": java}
-    return result.finish()
-
-
-def main() -> None:
-    """Run what the command line asks for."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--full", action="store_true", help="the slow ones of the peers as well")
-    parser.add_argument("--only", default="", help="rows whose name begins so")
-    parser.add_argument("--child", nargs=2, help=argparse.SUPPRESS)
-    parsed = parser.parse_args()
-    if parsed.child:
-        print(json.dumps(child(parsed.child[0], Case(**json.loads(parsed.child[1])))))
-    else:
-        run(quick=not parsed.full, only=parsed.only)
+    return result
 
 
 if __name__ == "__main__":
-    main()
+    print(json.dumps(child(sys.argv[1], Case(**json.loads(sys.argv[2])))))

@@ -3,12 +3,10 @@
 The broker is in this process, where every callback of its loop is timed; the members are in a process of their own.
 """
 
-import argparse
 import asyncio
 import contextlib
 import gc
 import os
-import subprocess
 import sys
 import threading
 import time
@@ -23,15 +21,17 @@ from groupsdk.broker.coordinator.consumer.assignors import GroupSpec, UniformAss
 from groupsdk.broker.coordinator.consumer.topics import Partitions
 from groupsdk.broker.embedded import EmbeddedBroker
 from groupsdk.cli.broker import keep_survivors, limit_collections
-from tests.benchmarks.broker_consumer_groups import Member, create, settle
+from tests.benchmarks.broker_consumer_groups import Member, settle
 from tests.benchmarks.broker_load import connect
 from tests.benchmarks.broker_servers import Server
-from tests.benchmarks.report import Result, spread
-from tests.benchmarks.worker import ROOT
+from tests.benchmarks.observer import create_topic
+from tests.benchmarks.report import Result, load, options_of, spread
+from tests.support.processes import LineProgram
 
 
 _SLOW_S: Final = 2.0
 _LIMIT_MS: Final = 50.0
+_TIMEOUT_S: Final = 600.0
 _MODULE: Final = "tests.benchmarks.broker_assignor_holds"
 
 
@@ -100,13 +100,14 @@ class Watch:
             yield
 
 
-def course(port: int, members: int, partitions: int) -> None:
+def course(address: str, members: int, partitions: int) -> None:
     """Let members join, one of them leave, and wait until all is reconciled; a process of its own does this."""
-    server = Server("groupsdk", "127.0.0.1", port, os.getppid(), 0.0)
-    create(server, "narrow", 4)
+    host, _, port = address.rpartition(":")
+    server = Server("groupsdk", host, int(port), os.getppid(), 0.0)
+    create_topic(address, "narrow", 4)
     warm = [Member(each, "warm", "narrow") for each in connect(server, 2)]
     settle(warm, 4)
-    create(server, "wide", partitions)
+    create_topic(address, "wide", partitions)
     print(flush=True)  # from here on it counts
     sys.stdin.readline()
     group = [Member(each, "watched", "wide") for each in connect(server, members)]
@@ -124,28 +125,25 @@ def measure(entry: str, members: int, partitions: int) -> Watch:
         "group.consumer.assignor.timeout.ms": 60_000,
     }
     with watch.watching(), EmbeddedBroker(settings) as broker:
-        port = broker.bootstrap_servers.rpartition(":")[2]
-        command = [sys.executable, "-m", _MODULE, "--port", port]
-        command += ["--members", str(members), "--partitions", str(partitions)]
-        with subprocess.Popen(
-            command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE
-        ) as child:
-            assert child.stdin is not None
-            assert child.stdout is not None
-            child.stdout.readline()
+        command = [sys.executable, "-m", _MODULE, broker.bootstrap_servers]
+        with LineProgram([*command, str(members), str(partitions)]) as child:
+            next(child.lines())
             limit_collections()
             watch.clear()
-            child.stdin.write(b"\n")
-            child.stdin.flush()
-            if child.wait():
-                raise RuntimeError(f"the members' process ended with status {child.returncode}")
+            child.send("")
+            child.await_end(_TIMEOUT_S)
             gc.callbacks.remove(keep_survivors)
     return watch
 
 
 def run(arguments: list[str], *, quick: bool) -> Result:
-    parser = _parser(quick)
-    options = parser.parse_args(arguments)
+    options = options_of(
+        "broker_assignor_holds",
+        arguments,
+        rounds=1 if quick else 3,
+        members=300 if quick else 1_000,
+        partitions=3_000 if quick else 10_000,
+    )
     result = Result(
         "broker_assignor_holds",
         f"The embedded broker's loop while assignors work: {options.members:,} members, {options.partitions:,} partitions",
@@ -158,7 +156,7 @@ def run(arguments: list[str], *, quick: bool) -> Result:
         ],
         raw={},
     )
-    load = os.getloadavg()[0]
+    before = load()
     collected_after = gc.get_threshold()
     with mock.patch.dict(sys.modules, uvloop=None):
         for name, entry in ASSIGNORS.items():
@@ -188,22 +186,11 @@ def run(arguments: list[str], *, quick: bool) -> Result:
             f"{options.rounds} rounds. The members join at once, one leaves, until all is reconciled. A hold is one callback of the loop; by the clock it has"
             " the time in it for which other threads, the assignor's among them, and other processes had the processor;"
             " the CPU is that of the loop's thread, with what the garbage collector, set as by `groupsdk broker`, did in it:"
-            f" the load average was {load:.1f} on {os.cpu_count()} cores before."
+            f" the load average was {before} before."
         )
     ]
-    return result.finish()
-
-
-def _parser(quick: bool) -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="broker_assignor_holds", description=__doc__)
-    parser.add_argument("--rounds", type=int, default=1 if quick else 3)
-    parser.add_argument("--members", type=int, default=300 if quick else 1_000)
-    parser.add_argument("--partitions", type=int, default=3_000 if quick else 10_000)
-    return parser
+    return result
 
 
 if __name__ == "__main__":
-    child_parser = _parser(quick=False)
-    child_parser.add_argument("--port", type=int, required=True)
-    child_options = child_parser.parse_args()
-    course(child_options.port, child_options.members, child_options.partitions)
+    course(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]))

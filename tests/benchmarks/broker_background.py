@@ -5,40 +5,40 @@ beside three busy processes than one with twenty. So the CPU that the broker spe
 measured as well, by the clock of its process: what other work went first.
 """
 
-import argparse
 import contextlib
 import itertools
 import os
 import statistics
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient
-from confluent_kafka.cimpl import NewTopic
 
 from groupsdk.wire.messages.configs import (
     IncrementalAlterableConfig,
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResource,
 )
-from tests.benchmarks.broker_consumer_groups import Member, create, settle
+from tests.benchmarks.broker_consumer_groups import Member, settle
 from tests.benchmarks.broker_groups import form
 from tests.benchmarks.broker_load import (
     ask,
     check_commit,
     commit_of,
     connect,
+    connected,
     receive,
     single_member,
 )
-from tests.benchmarks.broker_requests import Case, servers
-from tests.benchmarks.broker_servers import KAFKA, OURS, Server
-from tests.benchmarks.report import Result, percentile
+from tests.benchmarks.broker_requests import Case
+from tests.benchmarks.broker_servers import KAFKA, OURS, Server, in_turn, servers
+from tests.benchmarks.observer import create_topic
+from tests.benchmarks.report import Result, load, options_of, percentile
+from tests.support.processes import LineProgram
 
 
 _MODULE: Final = "tests.benchmarks.broker_background"
@@ -82,24 +82,23 @@ class _Commits:
 
 
 def _commits(server: Server, seconds: float) -> _Commits:
-    (client,) = connect(server, 1)
-    name = f"beside-{next(_NUMBERS)}"
-    frame = commit_of(name, single_member(client, name), 1)
     # the CPU-time clock of another process, as clock_getcpuclockid(3) makes it
     clock = (~server.pid << 3) | _CPUCLOCK_SCHED
     latencies, spent, payload = [], [], b""
-    begin = before = time.perf_counter_ns()
-    end = begin + int(seconds * 1e9)
-    while before < end:
-        cpu = time.clock_gettime_ns(clock)
-        client.sendall(frame)
-        payload = receive(client)
-        spent.append((time.clock_gettime_ns(clock) - cpu) / 1e6)
-        after = time.perf_counter_ns()
-        latencies.append((after - before) / 1e6)
-        before = after
+    with connected(server) as (client,):
+        name = f"beside-{next(_NUMBERS)}"
+        frame = commit_of(name, single_member(client, name), 1)
+        begin = before = time.perf_counter_ns()
+        end = begin + int(seconds * 1e9)
+        while before < end:
+            cpu = time.clock_gettime_ns(clock)
+            client.sendall(frame)
+            payload = receive(client)
+            spent.append((time.clock_gettime_ns(clock) - cpu) / 1e6)
+            after = time.perf_counter_ns()
+            latencies.append((after - before) / 1e6)
+            before = after
     check_commit(payload)
-    client.close()
     return _Commits((before - begin) / 1e9, tuple(latencies), tuple(spent))
 
 
@@ -114,9 +113,7 @@ def compaction(records: int) -> Work:
 
     @contextlib.contextmanager
     def work(server: Server, name: str) -> Iterator[None]:
-        admin = AdminClient({"bootstrap.servers": server.address, "log_level": 3})
-        for made in admin.create_topics([NewTopic(name, 1, 1, config=_COMPACTED)]).values():
-            made.result(_TIMEOUT_S)
+        create_topic(server.address, name, 1, _COMPACTED)
         producer = Producer({"bootstrap.servers": server.address, "linger.ms": 5, "log_level": 3})
         for number in range(records):
             producer.produce(name, b"r" * 100, key=b"%d" % (number % _KEYS), partition=0)
@@ -136,62 +133,57 @@ def forming(members: int, kind: str) -> Work:
 
     @contextlib.contextmanager
     def work(server: Server, name: str) -> Iterator[None]:
-        create(server, name, members)
+        create_topic(server.address, name, members)
         command = [sys.executable, "-m", _MODULE, server.address, name, str(members), kind]
-        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
-            assert child.stdin is not None
-            assert child.stdout is not None
-            child.stdout.readline()  # it is connected
-            child.stdin.write(b"\n")
-            child.stdin.flush()
+        with LineProgram(command) as child:
+            next(child.lines())  # it is connected
+            child.send("")
             yield
-            if child.wait(_TIMEOUT_S):
-                raise RuntimeError(f"the members' process ended with status {child.returncode}")
+            child.await_end(_TIMEOUT_S)
 
     return work
 
 
 def clean_often(server: Server) -> None:
     """Have the cleaner look for work every 0.1 s, by a setting that both brokers can change while they run."""
-    (client,) = connect(server, 1)
     setting = IncrementalAlterableConfig("log.cleaner.backoff.ms", 0, "100")
     request = IncrementalAlterConfigsRequest(
         (IncrementalAlterConfigsResource(_BROKER, "", (setting,)),)
     )
-    response = ask(client, request, _ALTER_VERSION)
+    with connected(server) as (client,):
+        response = ask(client, request, _ALTER_VERSION)
     assert response.responses[0].error_code == 0, response
-    client.close()
 
 
 def run(arguments: list[str], *, quick: bool) -> Result:
-    """Measure all brokers, one after the other for each kind of work, in rounds."""
-    parser = argparse.ArgumentParser(prog="broker_background", description=__doc__)
-    parser.add_argument("--seconds", type=float, default=1.0 if quick else 2.0)
-    parser.add_argument("--rounds", type=int, default=2 if quick else 5)
-    parser.add_argument("--records", type=int, default=200_000 if quick else 500_000)
-    parser.add_argument("--members", type=int, default=200 if quick else 1_000)
-    options = parser.parse_args(arguments)
+    options = options_of(
+        "broker_background",
+        arguments,
+        seconds=1.0 if quick else 2.0,
+        rounds=2 if quick else 5,
+        records=200_000 if quick else 500_000,
+        members=200 if quick else 1_000,
+    )
     kinds: dict[str, Work] = {
         ALONE: nothing,
         f"while a log of {options.records:,} records is compacted": compaction(options.records),
         f"while a group of {options.members:,} forms": forming(options.members, _CONSUMER),
         f"while a classic group of {options.members:,} forms": forming(options.members, _CLASSIC),
     }
+
+    def commits_beside(work: Work, server: Server) -> _Commits:
+        with work(server, f"background-{next(_NUMBERS)}"):
+            return _commits(server, options.seconds)
+
     with servers() as found:
-        names = [server.name for server in found if server.name in {OURS, KAFKA}]
-        speeds: dict[str, dict[str, list[_Commits]]] = {
-            kind: {name: [] for name in names} for kind in kinds
-        }
-        load = os.getloadavg()[0]
-        measured = [server for server in found if server.name in names]
+        before = load()
+        measured = [server for server in found if server.name in {OURS, KAFKA}]
+        names = [server.name for server in measured]
         for server in measured:
             clean_often(server)
             _COMMIT.run(server, _WARM_S if server.name == KAFKA else _WARM_S / 20)
-        for turn in range(options.rounds):
-            for number, (kind, work) in enumerate(kinds.items()):
-                for server in measured:
-                    with work(server, f"background-{number}-{turn}"):
-                        speeds[kind][server.name].append(_commits(server, options.seconds))
+        steps = {kind: partial(commits_beside, work) for kind, work in kinds.items()}
+        speeds = in_turn(options.rounds, steps, measured)
     result = Result(
         "broker_background",
         "Brokers: commits of one connection beside other work: a second, ms of the 99th percentile; CPU ms of the broker between"
@@ -213,14 +205,14 @@ def run(arguments: list[str], *, quick: bool) -> Result:
         (
             f"Medians of {options.rounds} rounds of {options.seconds:g} s each, the brokers in turn; in brackets the part of the"
             " rate alone. The load average was"
-            f" {load:.1f} on {os.cpu_count()} cores before. The cleaner looks for work every 0.1 s. Kafka compacts, loads"
+            f" {before} before. The cleaner looks for work every 0.1 s. Kafka compacts, loads"
             " and assigns on threads of its own, and so on other cores; ours has one loop, of which compaction gets a"
             " tenth and a group that forms a third while clients are served, and runs assignors on threads that share its interpreter. The CPU of Kafka"
             " is that of all its threads, of which few keep a commit waiting. Command:"
             " `python -m tests.benchmarks --full --only broker_background`."
         )
     ]
-    return result.finish()
+    return result
 
 
 def _cell(by_name: dict[str, list[_Commits]], alone: dict[str, list[_Commits]], name: str) -> str:

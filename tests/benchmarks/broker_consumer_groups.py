@@ -2,13 +2,13 @@
 
 import argparse
 import itertools
-import os
 import select
 import socket
 import statistics
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any, Final
 from uuid import UUID
 
@@ -18,24 +18,29 @@ from groupsdk.wire.messages.consumer_groups import (
     ConsumerGroupHeartbeatResponse,
     TopicPartitions,
 )
-from groupsdk.wire.messages.topics import (
-    CreatableTopic,
-    CreatePartitionsRequest,
-    CreatePartitionsTopic,
-    CreateTopicsRequest,
-)
+from groupsdk.wire.messages.topics import CreatePartitionsRequest, CreatePartitionsTopic
 from tests.benchmarks.broker_load import (
     Speed,
+    add_bytes,
     ask,
-    connect,
+    bytes_of_a_group,
+    connected,
     find_coordinator,
     frame_of,
     full_speed,
     receive,
 )
-from tests.benchmarks.broker_requests import servers
-from tests.benchmarks.broker_servers import KAFKA, OURS, PARTITIONS, TOPIC, Server
-from tests.benchmarks.report import Result, spread
+from tests.benchmarks.broker_servers import (
+    KAFKA,
+    OURS,
+    PARTITIONS,
+    TOPIC,
+    Server,
+    in_turn,
+    servers,
+)
+from tests.benchmarks.observer import create_topic
+from tests.benchmarks.report import Result, load, options_of, spread
 
 
 CONNECTIONS: Final = (1, 8, 64)
@@ -43,7 +48,6 @@ _VERSION: Final = 0
 _TIMEOUT_S: Final = 120
 _PAUSE_S: Final = 0.05
 _WARM_GROUPS: Final = 500
-_AIM_KB: Final = 2.2
 _NUMBERS: Final = itertools.count()
 _STEPS: Final = ("from nothing", "one leaves", "the topic grows")
 
@@ -153,10 +157,11 @@ def _is_settled(members: Sequence[Member], partitions: int) -> bool:
     return len({each.epoch for each in members}) == 1 and not any(each.tells for each in members)
 
 
-def course(server: Server, size: int, topic: str, grown: int) -> list[tuple[float, float]]:
+def course(server: Server, size: int) -> list[tuple[float, float]]:
     """Take a group through the steps; return the ms of each, and the ms of CPU of the broker."""
-    clients = connect(server, size)
-    group_id = f"course-{next(_NUMBERS)}"
+    group_id = topic = f"course-{next(_NUMBERS)}"
+    grown = size + 50
+    create_topic(server.address, topic, size)
     found = []
 
     def timed(step: Callable[[], float]) -> None:
@@ -164,109 +169,74 @@ def course(server: Server, size: int, topic: str, grown: int) -> list[tuple[floa
         taken_ms = step()
         found.append((taken_ms, (server.cpu_s() - cpu_s) * 1000))
 
-    try:
+    with connected(server, size) as clients, connected(server) as (admin,):
         members = [Member(each, group_id, topic) for each in clients]
         timed(lambda: settle(members, size))
         gone = members.pop()
         gone.leave()
         timed(lambda: settle(members, size))
-        (admin,) = connect(server, 1)
         asked = (CreatePartitionsTopic(topic, grown, None),)
         made = ask(admin, CreatePartitionsRequest(asked, 60_000), 3)
         assert made.results[0].error_code == 0, made
         timed(lambda: settle(members, grown))
         for each in members:
             each.leave()
-        admin.close()
-    finally:
-        for client in clients:
-            client.close()
     return found
 
 
 def stable(server: Server, connections: int, seconds: float) -> Speed:
     """Send heartbeats of stable members at full speed, each in a group of its own."""
-    clients = connect(server, connections)
-    try:
+    with connected(server, connections) as clients:
         frames = []
         for client in clients:
             member = Member(client, f"stable-{next(_NUMBERS)}", TOPIC)
             settle([member], PARTITIONS)
             frames.append(_request(member.group_id, member.member_id, member.epoch))
         return full_speed(server, clients, frames, lambda payload: None, seconds)
-    finally:
-        for client in clients:
-            client.close()
 
 
-def bytes_of_a_group(server: Server, count: int) -> float:
-    """Return what each of so many further groups of one member takes."""
-    create(server, "narrow", 4)
-    (client,) = connect(server, 1)
-
-    def join(name: str) -> None:
-        member = Member(client, name, "narrow")
-        for _ in range(2):
-            member.beat()
-            member.take(0.0)
-
-    for number in range(_WARM_GROUPS):
-        join(f"warm-{number}")
-    held = server.live_heap or server.resident
-    before = held()
-    for number in range(count):
-        join(f"single-{number:05}")
-    after = held()
-    client.close()
-    return (after - before) / count
-
-
-def create(server: Server, topic: str, partitions: int) -> None:
-    (client,) = connect(server, 1)
-    made = ask(client, CreateTopicsRequest((CreatableTopic(topic, partitions, 1),), 60_000), 7)
-    assert made.topics[0].error_code == 0, made
-    client.close()
+def _single(client: socket.socket, name: str) -> None:
+    member = Member(client, name, "narrow")
+    for _ in range(2):
+        member.beat()
+        member.take(0.0)
 
 
 def run(arguments: list[str], *, quick: bool) -> Result:
-    """Measure all brokers in turn."""
-    parser = argparse.ArgumentParser(prog="broker_consumer_groups", description=__doc__)
-    parser.add_argument("--seconds", type=float, default=1.0 if quick else 3.0)
-    parser.add_argument("--rounds", type=int, default=2 if quick else 5)
-    parser.add_argument("--members", type=int, default=200 if quick else 1_000)
-    parser.add_argument("--groups", type=int, default=2_000 if quick else 10_000)
-    options = parser.parse_args(arguments)
-    size = options.members
+    options = options_of(
+        "broker_consumer_groups",
+        arguments,
+        seconds=1.0 if quick else 3.0,
+        rounds=2 if quick else 5,
+        members=200 if quick else 1_000,
+        groups=2_000 if quick else 10_000,
+    )
     with servers() as found:
-        names = [server.name for server in found]
-        speeds: dict[int, dict[str, list[Speed]]] = {
-            count: {name: [] for name in names} for count in CONNECTIONS
-        }
-        courses: dict[str, list[list[tuple[float, float]]]] = {name: [] for name in names}
-        load = os.getloadavg()[0]
+        before = load()
         for server in found:
-            (client,) = connect(server, 1)
-            find_coordinator(client, "first")
-            client.close()
+            find_coordinator(server)
             stable(server, CONNECTIONS[-1], 2.0 if server.name == KAFKA else 0.1)
-        for turn in range(options.rounds):
-            for count in CONNECTIONS:
-                for server in found:
-                    speeds[count][server.name].append(stable(server, count, options.seconds))
-            for server in found:
-                create(server, f"wide-{turn}", size)
-                courses[server.name].append(course(server, size, f"wide-{turn}", size + 50))
-        memory = {server.name: bytes_of_a_group(server, options.groups) for server in found}
-    return _result(options, names, speeds, courses, memory, load).finish()
+            create_topic(server.address, "narrow", 4)
+        steps = {
+            f"{count}": partial(stable, connections=count, seconds=options.seconds)
+            for count in CONNECTIONS
+        }
+        speeds = in_turn(options.rounds, steps, found)
+        courses = in_turn(options.rounds, {"": partial(course, size=options.members)}, found)[""]
+        memory = {
+            server.name: bytes_of_a_group(server, _WARM_GROUPS, options.groups, _single)
+            for server in found
+        }
+    return _result(options, [server.name for server in found], speeds, courses, memory, before)
 
 
 def _result(
     options: argparse.Namespace,
     names: Sequence[str],
-    speeds: dict[int, dict[str, list[Speed]]],
+    speeds: dict[str, dict[str, list[Speed]]],
     courses: dict[str, list[list[tuple[float, float]]]],
     memory: dict[str, float],
-    load: float,
+    before: str,
 ) -> Result:
     result = Result(
         "broker_consumer_groups",
@@ -295,14 +265,10 @@ def _result(
         ours, other = (_least(taken[name]) for name in (OURS, KAFKA))
         if ours > other:
             result.behind.append(f"{step}: {ours:.0f} ms at best, Kafka {other:.0f}")
-    result.rows.append(
-        [f"one of {options.groups:,} groups", *(f"{memory[name] / 1000:.2f} KB" for name in names)]
-    )
-    if memory[OURS] > _AIM_KB * 1000:
-        result.behind.append(f"a group takes {memory[OURS] / 1000:.2f} KB, the aim is {_AIM_KB}")
+    add_bytes(result, options.groups, memory)
     result.notes = [
         (
-            f"{options.rounds} rounds, the brokers in turn; the load average was {load:.1f} on {os.cpu_count()} cores before. CPU of"
+            f"{options.rounds} rounds, the brokers in turn; the load average was {before} before. CPU of"
             " the broker for one heartbeat: the median. Every broker has Kafka's defaults"
             " (group.consumer.assignment.interval.ms=1000: a target is a second old before the next is computed). Members have a"
             " connection each, acknowledge at once and else send a heartbeat 50 ms after each answer; until every partition has an"

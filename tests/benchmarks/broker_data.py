@@ -1,8 +1,6 @@
 """Measure Produce and Fetch through confluent-kafka, and the loading of a long `__consumer_offsets`."""
 
-import argparse
 import contextlib
-import os
 import re
 import statistics
 import tempfile
@@ -27,12 +25,11 @@ from tests.benchmarks.broker_load import (
     COMMIT_VERSION,
     ask,
     check_commit,
-    connect,
+    connected,
     find_coordinator,
     frame_of,
     receive,
 )
-from tests.benchmarks.broker_requests import servers
 from tests.benchmarks.broker_servers import (
     KAFKA,
     OURS,
@@ -41,9 +38,11 @@ from tests.benchmarks.broker_servers import (
     UVLOOP,
     Server,
     groupsdk,
+    in_turn,
     running_kafka,
+    servers,
 )
-from tests.benchmarks.report import Result, spread
+from tests.benchmarks.report import Result, load, options_of, spread
 
 
 _RECORD: Final = b"r" * 100
@@ -63,7 +62,7 @@ _LOADED: Final = re.compile(
 def produce(
     server: Server, count: int, values: Sequence[bytes] = (_RECORD,), compression: str = "none"
 ) -> tuple[float, float]:
-    """Write records of these values in turn with acks=all; returns seconds and CPU seconds of the broker."""
+    """Write records of these values in turn with acks=all; returns records a second, and the broker's CPU us of one."""
     producer = Producer(
         {
             "bootstrap.servers": server.address,
@@ -85,11 +84,15 @@ def produce(
             producer.poll(0)
     if producer.flush(_TIMEOUT_S):
         raise TimeoutError("not everything was written")
-    return time.perf_counter() - start, server.cpu_s() - cpu_s
+    return _rate_and_cpu(server, count, start, cpu_s)
+
+
+def _rate_and_cpu(server: Server, count: int, start_s: float, cpu_s: float) -> tuple[float, float]:
+    return count / (time.perf_counter() - start_s), (server.cpu_s() - cpu_s) * 1e6 / count
 
 
 def fetch(server: Server, count: int) -> tuple[float, float]:
-    """Read so many records from the start; returns seconds and CPU seconds of the broker."""
+    """Read so many records from the start; returns records a second, and the broker's CPU us of one."""
     consumer = Consumer(
         {
             "bootstrap.servers": server.address,
@@ -107,34 +110,31 @@ def fetch(server: Server, count: int) -> tuple[float, float]:
             seen += len(consumer.consume(10_000, 0.2))
             if time.monotonic() > give_up:
                 raise TimeoutError(f"{seen} of {count} records within {_TIMEOUT_S} s")
-        return time.perf_counter() - start, server.cpu_s() - cpu_s
+        return _rate_and_cpu(server, count, start, cpu_s)
     finally:
         consumer.close()
 
 
 def fill(server: Server, records: int) -> None:
     """Commit offsets by tools, of 100 groups and as many partitions, until so many records are written."""
-    clients = connect(server, 8)
-    find_coordinator(clients[0], "first")
-    for turn in range(0, records // PARTITIONS, len(clients)):
-        for number, client in enumerate(clients):
+    find_coordinator(server)
+    with connected(server, 8) as clients:
+        for turn in range(0, records // PARTITIONS, len(clients)):
             offsets = tuple(OffsetCommitRequestPartition(each, turn) for each in range(PARTITIONS))
-            request = OffsetCommitRequest(
-                group_id=f"filled-{(turn + number) % _GROUPS}",
-                topics=(OffsetCommitRequestTopic(TOPIC, partitions=offsets),),
-            )
-            client.sendall(frame_of(request, COMMIT_VERSION))
-        for client in clients:
-            check_commit(receive(client))
-    for client in clients:
-        client.close()
+            for number, client in enumerate(clients):
+                request = OffsetCommitRequest(
+                    group_id=f"filled-{(turn + number) % _GROUPS}",
+                    topics=(OffsetCommitRequestTopic(TOPIC, partitions=offsets),),
+                )
+                client.sendall(frame_of(request, COMMIT_VERSION))
+            for client in clients:
+                check_commit(receive(client))
 
 
 def until_loaded(server: Server) -> None:
     """Wait until committed offsets can be fetched."""
     give_up = time.monotonic() + _TIMEOUT_S
-    (client,) = connect(server, 1)
-    with client:
+    with connected(server) as (client,):
         while time.monotonic() < give_up:
             request = OffsetFetchRequest(groups=(OffsetFetchRequestGroup("filled-0"),))
             (answer,) = ask(client, request, _FETCH_VERSION).groups
@@ -154,14 +154,12 @@ def load_ms(name: str, records: int, rounds: int) -> list[float]:
             with started() as (server, read_log):
                 if turn:
                     until_loaded(server)
+                    times.append(_loaded(read_log))
                 else:
                     fill(server, records)
-                if turn:
-                    times.append(_loaded(read_log))
     return times
 
 
-Step = Callable[[Server, int], tuple[float, float]]
 Started = Callable[[], AbstractContextManager[tuple[Server, Callable[[], str]]]]
 """Starts a broker on one directory again and again; gives it, and what reads its log."""
 
@@ -219,38 +217,25 @@ def _add_step(result: Result, step: str, taken: dict[str, list[tuple[float, floa
 
 
 def run(arguments: list[str], *, quick: bool) -> Result:
-    """Measure all brokers in turn."""
-    parser = argparse.ArgumentParser(prog="broker_data", description=__doc__)
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--records", type=int, default=200_000 if quick else 1_000_000)
-    parser.add_argument("--offsets", type=int, default=200_000 if quick else 1_000_000)
-    parser.add_argument("--step", action="append", help="only this row of records; no loading")
-    options = parser.parse_args(arguments)
-    load = os.getloadavg()[0]
+    records = 200_000 if quick else 1_000_000
+    options = options_of("broker_data", arguments, rounds=3, records=records, offsets=records)
+    before = load()
     count = options.records
-    steps: dict[str, Step] = {
+    steps: dict[str, Callable[..., tuple[float, float]]] = {
         "Produce: records of 100 bytes": produce,
         "Produce: records of 50 to 150 bytes": partial(produce, values=_MIXED),
         "Produce: records of 100 bytes with zstd": partial(produce, compression="zstd"),
         "Fetch: records of 100 bytes": fetch,
     }
-    if options.step:
-        steps = {name: steps[name] for name in options.step}
     with servers() as found:
         names = [server.name for server in found]
-        taken: dict[str, dict[str, list[tuple[float, float]]]] = {
-            step: {name: [] for name in names} for step in steps
-        }
-        for turn in range(options.rounds + 1):
-            for step, do in steps.items():
-                for server in found:
-                    seconds, cpu_s = do(server, count)
-                    if turn:  # the first one is to warm up
-                        taken[step][server.name].append((count / seconds, cpu_s * 1e6 / count))
+        each_step = {step: partial(do, count=count) for step, do in steps.items()}
+        in_turn(1, each_step, found)  # to warm up
+        taken = in_turn(options.rounds, each_step, found)
     loaded = {
         name: load_ms(name, options.offsets, options.rounds)
         for name in (OURS, UVLOOP, KAFKA)
-        if name in names and not options.step
+        if name in names
     }
     result = Result(
         "broker_data",
@@ -258,20 +243,19 @@ def run(arguments: list[str], *, quick: bool) -> Result:
         ["", *names],
         raw={"records": taken, "loading": loaded},
     )
-    for step in steps:
-        _add_step(result, step, taken[step])
-    if loaded:
-        cells = [f"{spread(loaded[name], 0)} ms" if name in loaded else "-" for name in names]
-        result.rows.append([f"loading {options.offsets:,} records of `__consumer_offsets`", *cells])
-        ours, other = min(loaded[OURS]), min(loaded[KAFKA])
-        if ours > other:
-            result.behind.append(f"loading: {ours:,.0f} ms at best, Kafka {other:,.0f} ms")
+    for step, by_name in taken.items():
+        _add_step(result, step, by_name)
+    cells = [f"{spread(loaded[name], 0)} ms" if name in loaded else "-" for name in names]
+    result.rows.append([f"loading {options.offsets:,} records of `__consumer_offsets`", *cells])
+    ours, other = min(loaded[OURS]), min(loaded[KAFKA])
+    if ours > other:
+        result.behind.append(f"loading: {ours:,.0f} ms at best, Kafka {other:,.0f} ms")
     result.notes = [
         (
             f"Median (least to most) of {options.rounds} rounds of {count:,} records in 4 partitions, CPU of the"
-            f" broker for one record; the load average was {load:.1f} on {os.cpu_count()} cores before. What a client"
+            f" broker for one record; the load average was {before} before. What a client"
             " does is in the rates: both ends share the cores. Loading: what the brokers log"
             " that it took at a start, after commits of 100 groups and 100 partitions; kfake keeps nothing."
         )
     ]
-    return result.finish()
+    return result

@@ -1,12 +1,12 @@
 """Measure how fast many members become one stable generation, and what a group of one member takes in memory."""
 
-import argparse
-import os
+import itertools
 import select
 import socket
 import time
 from collections.abc import Iterable, Sequence
 from enum import Enum
+from functools import partial
 from typing import Final
 
 from groupsdk.wire.api import decode_response
@@ -20,7 +20,9 @@ from tests.benchmarks.broker_load import (
     HEARTBEAT_VERSION,
     JOIN_VERSION,
     SYNC_VERSION,
-    connect,
+    add_bytes,
+    bytes_of_a_group,
+    connected,
     find_coordinator,
     frame_of,
     heartbeat_of,
@@ -29,9 +31,8 @@ from tests.benchmarks.broker_load import (
     single_member,
     sync_request,
 )
-from tests.benchmarks.broker_requests import servers
-from tests.benchmarks.broker_servers import KAFKA, OURS, Server
-from tests.benchmarks.report import Result, spread
+from tests.benchmarks.broker_servers import KAFKA, OURS, Server, in_turn, servers
+from tests.benchmarks.report import Result, load, options_of, spread
 
 
 SIZES: Final = (100, 1000, 2000)
@@ -42,7 +43,7 @@ _ASSIGNMENTS_BYTES: Final = 10_240
 _BEAT_S: Final = 0.2
 _TIMEOUT_S: Final = 60
 _WARM_GROUPS: Final = 2000
-_AIM_KB: Final = 2.2
+_NUMBERS: Final = itertools.count()
 
 
 class _State(Enum):
@@ -149,80 +150,52 @@ def _is_formed(members: Iterable[_Member]) -> bool:
     return len(generations) == 1
 
 
-def formation(server: Server, size: int, name: str) -> tuple[float, float]:
+def formation(server: Server, size: int) -> tuple[float, float]:
     """Form a group of so many members; returns ms, and the ms of CPU of the broker."""
-    clients = connect(server, size)
-    try:
+    with connected(server, size) as clients:
         cpu_s = server.cpu_s()
-        taken_ms = form(clients, name)
+        taken_ms = form(clients, f"formed-{next(_NUMBERS)}")
         return taken_ms, (server.cpu_s() - cpu_s) * 1000
-    finally:
-        for client in clients:
-            client.close()
-
-
-def bytes_of_a_group(server: Server, count: int) -> float:
-    """Return what each of so many further groups of one member takes, its assignment of 21 bytes included."""
-    (client,) = connect(server, 1)
-    for number in range(_WARM_GROUPS):
-        single_member(client, f"warm-{number}", _ASSIGNMENT)
-    held = server.live_heap or server.resident
-    before = held()
-    for number in range(count):
-        single_member(client, f"single-{number:05}", _ASSIGNMENT)
-    after = held()
-    client.close()
-    return (after - before) / count
 
 
 def run(arguments: list[str], *, quick: bool) -> Result:
-    """Measure all brokers in turn."""
-    parser = argparse.ArgumentParser(prog="broker_groups", description=__doc__)
-    parser.add_argument("--rounds", type=int, default=3 if quick else 7)
-    parser.add_argument("--groups", type=int, default=10_000)
-    options = parser.parse_args(arguments)
+    rounds = 3 if quick else 7
+    options = options_of("broker_groups", arguments, rounds=rounds, groups=10_000)
     with servers() as found:
         names = [server.name for server in found]
-        times: dict[int, dict[str, list[tuple[float, float]]]] = {
-            size: {name: [] for name in names} for size in SIZES
-        }
-        load = os.getloadavg()[0]
+        before = load()
         for server in found:
-            (client,) = connect(server, 1)
-            find_coordinator(client, "first")
-            client.close()
-            formation(server, SIZES[0], "warm")
-        for turn in range(options.rounds):
-            for size in SIZES:
-                for server in found:
-                    times[size][server.name].append(formation(server, size, f"{size}-{turn}"))
-        memory = {server.name: bytes_of_a_group(server, options.groups) for server in found}
+            find_coordinator(server)
+            formation(server, SIZES[0])
+        steps = {f"{size:,} members": partial(formation, size=size) for size in SIZES}
+        times = in_turn(options.rounds, steps, found)
+        single = partial(single_member, assignment=_ASSIGNMENT)
+        memory = {
+            server.name: bytes_of_a_group(server, _WARM_GROUPS, options.groups, single)
+            for server in found
+        }
     result = Result(
         "broker_groups",
         "Brokers: ms until N members, each on a connection, are one stable generation; bytes of a group",
         ["", *names],
         raw={"formation": times, "bytes": memory},
     )
-    for size in SIZES:
+    for size, runs in times.items():
         cells = []
         for name in names:
-            cpu = spread((each[1] for each in times[size][name]), 0)
-            cells.append(f"{spread((each[0] for each in times[size][name]), 0)}; CPU {cpu}")
-        result.rows.append([f"{size:,} members", *cells])
-        ours, other = (min(each[0] for each in times[size][name]) for name in (OURS, KAFKA))
+            cpu = spread((each[1] for each in runs[name]), 0)
+            cells.append(f"{spread((each[0] for each in runs[name]), 0)}; CPU {cpu}")
+        result.rows.append([size, *cells])
+        ours, other = (min(each[0] for each in runs[name]) for name in (OURS, KAFKA))
         if ours > other:
-            result.behind.append(f"{size:,} members: {ours:.0f} ms at best, Kafka {other:.0f}")
-    result.rows.append(
-        [f"one of {options.groups:,} groups", *(f"{memory[name] / 1000:.2f} KB" for name in names)]
-    )
-    if memory[OURS] > _AIM_KB * 1000:
-        result.behind.append(f"a group takes {memory[OURS] / 1000:.2f} KB, the aim is {_AIM_KB}")
+            result.behind.append(f"{size}: {ours:.0f} ms at best, Kafka {other:.0f}")
+    add_bytes(result, options.groups, memory)
     result.notes = [
         (
             f"Median (least to most) of {options.rounds} rounds, CPU of the broker in ms; the load average was"
-            f" {load:.1f} on {os.cpu_count()} cores before. Members ask for an id first and join with it, the leader"
+            f" {before} before. Members ask for an id first and join with it, the leader"
             " sends max(21, 10,240 / N) bytes for each. Bytes: growth of a broker by groups of one member with"
             " an assignment of 21 bytes: of the resident set of ours, of the live heap of Kafka and kfake."
         )
     ]
-    return result.finish()
+    return result

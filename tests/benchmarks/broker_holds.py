@@ -4,9 +4,7 @@ The broker is in this process, where every callback of its loop is timed by the 
 collector is set as by `groupsdk broker`; what it takes on the loop is shown by itself, too.
 """
 
-import argparse
 import gc
-import os
 import sys
 import tempfile
 import threading
@@ -47,7 +45,7 @@ from groupsdk.wire.messages.metadata import (
 )
 from groupsdk.wire.schema import ApiKey, Request
 from tests.benchmarks.broker_assignor_holds import Watch
-from tests.benchmarks.report import Result
+from tests.benchmarks.report import Result, load, options_of
 from tests.broker.clients import Client, batch, connect
 
 
@@ -128,35 +126,27 @@ def reads(size: Size) -> Cases:
     resources = (configs.DescribeConfigsResource(_TOPIC, "wide", keys),)
     yield Case("very many keys of a topic", configs.DescribeConfigsRequest(resources, True, True))
     yield Case("all", configs.ListConfigResourcesRequest())
-    listed = (
+    many = {"wide": wide} | dict.fromkeys(names[:_LOGS], (0,))
+    listed = tuple(
         log_offsets.ListOffsetsTopic(
-            "wide", tuple(log_offsets.ListOffsetsPartition(n, -1, -1) for n in wide)
-        ),
-        *(
-            log_offsets.ListOffsetsTopic(each, (log_offsets.ListOffsetsPartition(0, -1, -1),))
-            for each in names[:_LOGS]
-        ),
+            topic, tuple(log_offsets.ListOffsetsPartition(n, -1, -1) for n in numbers)
+        )
+        for topic, numbers in many.items()
     )
     yield Case("very many partitions", log_offsets.ListOffsetsRequest(topics=listed))
-    epochs = (
+    epochs = tuple(
         log_offsets.OffsetForLeaderTopic(
-            "wide", tuple(log_offsets.OffsetForLeaderPartition(n) for n in wide)
-        ),
-        *(
-            log_offsets.OffsetForLeaderTopic(each, (log_offsets.OffsetForLeaderPartition(0),))
-            for each in names[:_LOGS]
-        ),
+            topic, tuple(map(log_offsets.OffsetForLeaderPartition, numbers))
+        )
+        for topic, numbers in many.items()
     )
     yield Case("very many partitions", log_offsets.OffsetForLeaderEpochRequest(topics=epochs))
-    fetched: tuple[fetch.FetchTopic, ...] = (
+    fetched = tuple(
         fetch.FetchTopic(
-            "wide",
-            partitions=tuple(fetch.FetchPartition(n, partition_max_bytes=1_000) for n in wide),
-        ),
-    )
-    fetched += tuple(
-        fetch.FetchTopic(each, partitions=(fetch.FetchPartition(0, partition_max_bytes=1_000),))
-        for each in names[:_LOGS]
+            topic,
+            partitions=tuple(fetch.FetchPartition(n, partition_max_bytes=1_000) for n in numbers),
+        )
+        for topic, numbers in many.items()
     )
     session = yield Case(
         "very many partitions", fetch.FetchRequest(topics=fetched, session_epoch=0), 12
@@ -573,21 +563,19 @@ def _broker_in(directory: str, size: Size, settings: dict[str, str]) -> Iterator
 
 
 def run(arguments: list[str], *, quick: bool) -> Result:
-    parser = argparse.ArgumentParser(prog="broker_holds", description=__doc__)
-    parser.add_argument("--part", choices=PARTS, action="append")
-    options = parser.parse_args(arguments)
+    parts = options_of("broker_holds", arguments, parts=",".join(PARTS)).parts.split(",")
     size = Size(2_000, 2, 100, 100) if quick else Size(14_000, 26, 1_000, 1_000)
     found: dict[tuple[int, str], Hold] = {}
     watch = Watch()
-    load = os.getloadavg()[0]
+    before = load()
     with mock.patch.dict(sys.modules, uvloop=None), watch.watching():
-        for name in options.part or PARTS:
+        for name in parts:
             settings = {"group.consumer.assignor.timeout.ms": "600000"}
             if name == "rules":
                 settings |= {"authorizer.class.name": "standard", "super.users": "User:ANONYMOUS"}
             with _broker(size, settings) as client, _collecting():
                 measure(client, PARTS[name](size), watch, found)
-        if options.part is None or "offsets" in options.part:
+        if "offsets" in parts:
             restart(size, watch, found)
     result = Result(
         "broker_holds",
@@ -617,12 +605,8 @@ def run(arguments: list[str], *, quick: bool) -> Result:
         (
             "A hold is one callback of the loop, by the CPU clock of its thread, with what the garbage collector, set as by"
             " `groupsdk broker`, did in it. A thread imports what the first request of a kind needs."
-            f" The load average was {load:.1f} on {os.cpu_count()} cores before: caches that others use,"
+            f" The load average was {before} before: caches that others use,"
             " too, make CPU times longer. Command: `python -m tests.benchmarks --full --only broker_holds --docs`."
         )
     ]
-    return result.finish()
-
-
-if __name__ == "__main__":
-    run(sys.argv[1:], quick=False)
+    return result

@@ -4,11 +4,12 @@ The generator must not be what is measured: it does nothing but send a frame, re
 it with the one that is right, which costs 3 to 8 us an operation in a process of its own.
 """
 
+import contextlib
 import select
 import socket
 import struct
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
@@ -31,8 +32,8 @@ from groupsdk.wire.messages.offsets import (
     OffsetCommitResponse,
 )
 from groupsdk.wire.schema import Request, Response
-from tests.benchmarks.broker_servers import TOPIC, Server
-from tests.benchmarks.report import percentile
+from tests.benchmarks.broker_servers import OURS, TOPIC, Server
+from tests.benchmarks.report import Result, percentile
 
 
 JOIN_VERSION: Final = 9
@@ -48,6 +49,7 @@ _SESSION_MS: Final = 300_000
 _PROTOCOL: Final = "range"
 _LENGTH: Final = struct.Struct(">i")
 _TIMEOUT_S: Final = 60
+_AIM_KB: Final = 2.2
 
 R = TypeVar("R", bound=Response)
 
@@ -78,12 +80,24 @@ class Speed:
 
 
 def connect(server: Server, count: int) -> list[socket.socket]:
+    """Open connections; a process of its own leaves them open to its end."""
     made = []
     for _ in range(count):
         client = socket.create_connection((server.host, server.port), _TIMEOUT_S)
         client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         made.append(client)
     return made
+
+
+@contextlib.contextmanager
+def connected(server: Server, count: int = 1) -> Iterator[list[socket.socket]]:
+    """Open connections, and close them."""
+    clients = connect(server, count)
+    try:
+        yield clients
+    finally:
+        for client in clients:
+            client.close()
 
 
 def frame_of(request: Request[Any], version: int) -> bytes:
@@ -107,17 +121,18 @@ def ask(client: socket.socket, request: Request[R], version: int) -> R:
     return decode_response(type(request), version, receive(client))[1]
 
 
-def find_coordinator(client: socket.socket, group_id: str) -> None:
+def find_coordinator(server: Server) -> None:
     """Have a broker make its `__consumer_offsets`, and wait until it serves a group."""
     give_up = time.monotonic() + _TIMEOUT_S
-    while time.monotonic() < give_up:
-        answer = ask(client, FindCoordinatorRequest(coordinator_keys=(group_id,)), _FIND_VERSION)
-        if answer.coordinators[0].error_code == 0:
-            joined = ask(client, join_request(group_id, ""), JOIN_VERSION)
-            if joined.error_code not in _NOT_READY:
-                return
-        time.sleep(0.02)
-    raise TimeoutError(f"there is no coordinator of {group_id}")
+    with connected(server) as (client,):
+        while time.monotonic() < give_up:
+            found = FindCoordinatorRequest(coordinator_keys=("first",))
+            if ask(client, found, _FIND_VERSION).coordinators[0].error_code == 0:
+                joined = ask(client, join_request("first", ""), JOIN_VERSION)
+                if joined.error_code not in _NOT_READY:
+                    return
+            time.sleep(0.02)
+    raise TimeoutError(f"{server.name} does not coordinate groups")
 
 
 def join_request(group_id: str, member_id: str, metadata: bytes = b"") -> JoinGroupRequest:
@@ -192,6 +207,28 @@ def check_commit(payload: bytes) -> None:
     errors = {each.error_code for topic in answer.topics for each in topic.partitions}
     if errors != {0}:
         raise RuntimeError(f"OffsetCommit is answered with {errors}")
+
+
+def bytes_of_a_group(
+    server: Server, warm: int, count: int, make: Callable[[socket.socket, str], object]
+) -> float:
+    """Return what each of so many further groups takes that `make` makes over a connection."""
+    held = server.live_heap or server.resident
+    with connected(server) as (client,):
+        for number in range(warm):
+            make(client, f"warm-{number}")
+        before = held()
+        for number in range(count):
+            make(client, f"single-{number:05}")
+        return (held() - before) / count
+
+
+def add_bytes(result: Result, groups: int, memory: Mapping[str, float]) -> None:
+    """Write the row of what a group takes with each broker."""
+    cells = [f"{each / 1000:.2f} KB" for each in memory.values()]
+    result.rows.append([f"one of {groups:,} groups", *cells])
+    if memory[OURS] > _AIM_KB * 1000:
+        result.behind.append(f"a group takes {memory[OURS] / 1000:.2f} KB, the aim is {_AIM_KB}")
 
 
 def full_speed(

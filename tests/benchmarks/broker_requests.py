@@ -1,14 +1,10 @@
 """Measure heartbeats and commits of offsets at full speed: how many a second, and the broker's CPU for one."""
 
-import argparse
-import contextlib
 import itertools
-import os
 import socket
 import statistics
-import tempfile
 from collections.abc import Callable, Iterator
-from pathlib import Path
+from functools import partial
 from typing import Final
 
 from tests.benchmarks.broker_load import (
@@ -16,45 +12,20 @@ from tests.benchmarks.broker_load import (
     check_commit,
     check_heartbeat,
     commit_of,
-    connect,
+    connected,
     find_coordinator,
     full_speed,
     heartbeat_of,
     single_member,
 )
-from tests.benchmarks.broker_servers import (
-    KAFKA,
-    KFAKE,
-    OURS,
-    Server,
-    groupsdk,
-    has_uvloop,
-    kafka,
-    kfake,
-)
-from tests.benchmarks.report import Result
+from tests.benchmarks.broker_servers import KAFKA, KFAKE, OURS, Server, in_turn, servers
+from tests.benchmarks.report import Result, load, options_of
 
 
 CONNECTIONS: Final = (1, 8, 64)
 PARTITIONS: Final = (1, 100)
 _WARM_S: Final = 2.0
 _NUMBERS: Final = itertools.count()
-
-
-@contextlib.contextmanager
-def servers() -> Iterator[list[Server]]:
-    """Run all brokers, each on a directory of its own; all but one are idle at any time."""
-    with contextlib.ExitStack() as stack:
-
-        def directory() -> Path:
-            return Path(stack.enter_context(tempfile.TemporaryDirectory()))
-
-        found = [stack.enter_context(groupsdk(directory()))]
-        if has_uvloop():
-            found.append(stack.enter_context(groupsdk(directory(), uvloop=True)))
-        found.append(stack.enter_context(kafka()))
-        fake = stack.enter_context(kfake())
-        yield found if fake is None else [*found, fake]
 
 
 class Case:
@@ -69,14 +40,10 @@ class Case:
 
     def run(self, server: Server, seconds: float) -> Speed:
         """Ask at full speed; every connection is of a member of a group of its own."""
-        clients = connect(server, self.connections)
-        try:
+        with connected(server, self.connections) as clients:
             frames = [self._frame(client) for client in clients]
             check: Callable[[bytes], None] = check_commit if self._partitions else check_heartbeat
             return full_speed(server, clients, frames, check, seconds)
-        finally:
-            for client in clients:
-                client.close()
 
     def _frame(self, client: socket.socket) -> bytes:
         # never the same one: the member of the run before is still in it
@@ -95,24 +62,16 @@ def cases() -> list[Case]:
 
 
 def run(arguments: list[str], *, quick: bool) -> Result:
-    """Measure all brokers, one after the other for each kind of request, in rounds."""
-    parser = argparse.ArgumentParser(prog="broker_requests", description=__doc__)
-    parser.add_argument("--seconds", type=float, default=1.0 if quick else 3.0)
-    parser.add_argument("--rounds", type=int, default=3 if quick else 5)
-    options = parser.parse_args(arguments)
+    seconds, rounds = (1.0, 3) if quick else (3.0, 5)
+    options = options_of("broker_requests", arguments, seconds=seconds, rounds=rounds)
     wanted = cases()
     with servers() as found:
         for server in found:
             _warm(server, wanted)
         names = [server.name for server in found]
-        speeds: dict[str, dict[str, list[Speed]]] = {
-            case.name: {name: [] for name in names} for case in wanted
-        }
-        load = os.getloadavg()[0]
-        for _ in range(options.rounds):
-            for case in wanted:
-                for server in found:
-                    speeds[case.name][server.name].append(case.run(server, options.seconds))
+        before = load()
+        steps = {each.name: partial(each.run, seconds=options.seconds) for each in wanted}
+        speeds = in_turn(options.rounds, steps, found)
     result = Result(
         "broker_requests",
         "Brokers: requests a second in the best round, CPU us of the broker for one, ms of the 99th percentile",
@@ -129,7 +88,7 @@ def run(arguments: list[str], *, quick: bool) -> Result:
     result.notes = [
         (
             f"{options.rounds} rounds of {options.seconds:g} s each, the brokers in turn; the load average was"
-            f" {load:.1f} on {os.cpu_count()} cores before, so compare the columns of a row, and CPU rather than"
+            f" {before} before, so compare the columns of a row, and CPU rather than"
             " rates: on a busy machine those say who got the cores, and Kafka and kfake use several threads. CPU is"
             " the median. Nobody syncs to the disk before it answers; Kafka"
             " waits for nobody (append.linger.ms=0) and was warmed up for"
@@ -140,13 +99,11 @@ def run(arguments: list[str], *, quick: bool) -> Result:
     slower = [case.name for case in wanted if _costs_more_than_kfake(speeds[case.name])]
     if slower:
         result.behind.append(f"more CPU than kfake, which is Go: {'; '.join(slower)}")
-    return result.finish()
+    return result
 
 
 def _warm(server: Server, wanted: list[Case]) -> None:
-    (client,) = connect(server, 1)
-    find_coordinator(client, "first")
-    client.close()
+    find_coordinator(server)
     for case in wanted:
         # Java compiles what runs often only after a while
         case.run(server, _WARM_S if server.name == KAFKA else _WARM_S / 20)

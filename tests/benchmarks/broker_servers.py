@@ -3,25 +3,24 @@
 import contextlib
 import importlib.util
 import os
-import shutil
 import socket
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Final
+from typing import IO, Final, TypeVar
 
 from groupsdk.testing import LocalKafka
 from tests.benchmarks.observer import create_topic
-from tests.benchmarks.worker import ROOT, compiled_environment
+from tests.benchmarks.processes import ROOT, compiled_environment, go_program
+from tests.support.processes import LineProgram
 
 
 _TICKS: Final = os.sysconf("SC_CLK_TCK")
 _PAGE: Final = os.sysconf("SC_PAGE_SIZE")
-_HERE: Final = Path(__file__).parent
 _READY_S: Final = 30
 _API_VERSIONS: Final = bytes.fromhex("0000000a 0012 0000 00000001 ffff")
 TOPIC: Final = "benchmark"
@@ -30,6 +29,7 @@ OURS: Final = "groupsdk"
 UVLOOP: Final = "groupsdk with uvloop"
 KAFKA: Final = "Apache Kafka"
 KFAKE: Final = "kfake"
+T = TypeVar("T")
 _WITHOUT_UVLOOP: Final = "import sys; sys.modules['uvloop'] = None; "
 _COMMAND: Final = "import runpy; runpy.run_module('groupsdk', run_name='__main__', alter_sys=True)"
 
@@ -143,42 +143,43 @@ def _java_heap(pid: int) -> int:
 @contextlib.contextmanager
 def kfake() -> Iterator[Server | None]:
     """Run franz-go's kfake; None without Go."""
-    go = shutil.which("go")
-    with tempfile.TemporaryDirectory() as directory:
-        program = Path(directory) / "kfakeserver"
-        if go is None or not _built(go, program):
-            yield None
-            return
-        start = time.perf_counter()
-        with subprocess.Popen(
-            [str(program), TOPIC], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-        ) as process:
-            assert process.stdout is not None
-            host, _, port = process.stdout.readline().decode().strip().rpartition(":")
-            until_ready(host, int(port))
-            taken_ms = (time.perf_counter() - start) * 1000
-
-            def live_heap() -> int:
-                assert process.stdin is not None
-                assert process.stdout is not None
-                process.stdin.write(b"\n")
-                process.stdin.flush()
-                return int(process.stdout.readline())
-
-            try:
-                yield Server(KFAKE, host, int(port), process.pid, taken_ms, live_heap)
-            finally:
-                process.terminate()
+    program = go_program("kfakeserver")
+    if program is None:
+        yield None
+        return
+    start = time.perf_counter()
+    with LineProgram([str(program), TOPIC]) as process:
+        host, _, port = next(process.lines()).rpartition(":")
+        until_ready(host, int(port))
+        taken_ms = (time.perf_counter() - start) * 1000
+        yield Server(KFAKE, host, int(port), process.pid, taken_ms, lambda: int(process.ask("")))
 
 
-def _built(go: str, program: Path) -> bool:
-    done = subprocess.run(
-        [go, "build", "-o", str(program), "."],
-        cwd=_HERE / "go" / "kfakeserver",
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if done.returncode:
-        print(f"without kfake: {done.stderr}", file=sys.stderr)
-    return not done.returncode
+@contextlib.contextmanager
+def servers() -> Iterator[list[Server]]:
+    """Run all brokers, each on a directory of its own; all but one are idle at any time."""
+    with contextlib.ExitStack() as stack:
+
+        def directory() -> Path:
+            return Path(stack.enter_context(tempfile.TemporaryDirectory()))
+
+        found = [stack.enter_context(groupsdk(directory()))]
+        if has_uvloop():
+            found.append(stack.enter_context(groupsdk(directory(), uvloop=True)))
+        found.append(stack.enter_context(kafka()))
+        fake = stack.enter_context(kfake())
+        yield found if fake is None else [*found, fake]
+
+
+def in_turn(
+    rounds: int, steps: Mapping[str, Callable[[Server], T]], found: Sequence[Server]
+) -> dict[str, dict[str, list[T]]]:
+    """Measure each step with one broker after the other, in rounds; returns all by step and broker."""
+    runs: dict[str, dict[str, list[T]]] = {
+        step: {server.name: [] for server in found} for step in steps
+    }
+    for _ in range(rounds):
+        for step, measure in steps.items():
+            for server in found:
+                runs[step][server.name].append(measure(server))
+    return runs

@@ -1,6 +1,5 @@
 """Measure how long a broker takes to serve, and what it holds then."""
 
-import argparse
 import statistics
 import subprocess
 import sys
@@ -21,8 +20,8 @@ from tests.benchmarks.broker_servers import (
     kafka,
     kfake,
 )
-from tests.benchmarks.report import Result, spread
-from tests.benchmarks.worker import ROOT, compiled_environment
+from tests.benchmarks.processes import ROOT, compiled_environment
+from tests.benchmarks.report import Result, options_of, spread
 
 
 _LIMIT_MS: Final = 150
@@ -53,10 +52,7 @@ def in_process_ms() -> tuple[float, float]:
 
 
 def run(arguments: list[str], *, quick: bool) -> Result:
-    """Measure; Kafka is started twice."""
-    parser = argparse.ArgumentParser(prog="broker_start", description=__doc__)
-    parser.add_argument("--repetitions", type=int, default=5 if quick else 15)
-    options = parser.parse_args(arguments)
+    options = options_of("broker_start", arguments, repetitions=5 if quick else 15)
     with tempfile.TemporaryDirectory() as root:
 
         def directory() -> Path:
@@ -110,7 +106,7 @@ def run(arguments: list[str], *, quick: bool) -> Result:
             " which Kafka gets after it has started."
         )
     ]
-    return result.finish()
+    return result
 
 
 def _say_behind(result: Result, ms: list[float], in_process: list[float], mib: list[float]) -> None:

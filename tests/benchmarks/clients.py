@@ -1,6 +1,15 @@
-"""Name the clients that are measured, and run their members."""
+"""Name the clients that are measured, and run their members: `python -m tests.benchmarks.clients CLIENT`.
+
+The process answers each line of JSON with another one; `tests.benchmarks.processes` is the other side. Nothing here imports
+a client before it is told to, so that the memory of a process without one can be counted.
+"""
 
 import asyncio
+import json
+import logging
+import os
+import sys
+import time
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Final, Literal
@@ -210,3 +219,79 @@ def _noting(base: type[Any], note_taken: Callable[[int], None]) -> type[Any]:
             note_taken(self.index)
 
     return Member
+
+
+class _Service:
+    """What the process does for the `Worker` that started it."""
+
+    def __init__(self, client: str) -> None:
+        self._client = client
+        self._members: Members | None = None
+        self._began = 0.0
+
+    @property
+    def members(self) -> Members:
+        if self._members is None:
+            raise RuntimeError("open comes first")
+        return self._members
+
+    def ready(self) -> dict[str, Any]:
+        return {}
+
+    def open(self, **settings: Any) -> dict[str, Any]:
+        self._members = CLIENTS[self._client](Settings(**settings))
+        return {}
+
+    def start(self, first: int, count: int, gap_s: float = 0.0) -> dict[str, Any]:
+        self._began = time.perf_counter()
+        for index in range(first, first + count):
+            due_s = self._began + (index - first) * gap_s - time.perf_counter()
+            if due_s > 0:
+                time.sleep(due_s)
+            self.members.start(index)
+        return {}
+
+    def taken(self) -> dict[str, Any]:
+        """Return for each member the seconds from the start to its last assignment, and how old that is."""
+        last = dict(self.members.taken.copy())
+        now = time.perf_counter()
+        return {
+            "members": len(last),
+            "after_s": {index: at - self._began for index, at in last.items()},
+            "quiet_s": now - max(last.values(), default=now),
+            "left_s": {index: at - self._began for index, at in self.members.left.items()},
+        }
+
+    def leave(self, index: int) -> dict[str, Any]:
+        self.members.leave(index)
+        return {}
+
+    def occupy(self, how: str, seconds: float) -> dict[str, Any]:
+        self.members.occupy(0, how, seconds)
+        return {}
+
+    def close(self) -> dict[str, Any]:
+        self.members.close()
+        return {}
+
+
+def main() -> None:
+    """Answer one line for each line that is read."""
+    logging.disable(logging.CRITICAL)
+    service = _Service(sys.argv[1])
+    # What a library prints must not end up among the answers.
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+    for line in sys.stdin:
+        request = json.loads(line)
+        what = request.pop("do")
+        answer = getattr(service, what)(**request)
+        answer["errors"] = service.members.errors if what not in ("ready", "close") else []
+        answers.write(json.dumps(answer) + "\n")
+        answers.flush()
+        if what == "close":
+            os._exit(0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,6 +1,4 @@
-"""Run many consumers of one client in one process: `python -m tests.benchmarks.consumer_fleet CLIENT SERVERS GROUP TOPIC PROTOCOL`.
-
-PROTOCOL is "consumer", or the heartbeat interval in milliseconds of members of the classic one.
+"""Run many consumers of one client in one process: `python -m tests.benchmarks.consumer_fleet CLIENT SERVERS GROUP TOPIC`.
 
 It reads "start N", "stop N" and "busy N SECONDS", and tells "ready", "assigned NANOS N PARTITIONS", "revoked ..." and
 "stopped N": nanoseconds of the machine's monotonic clock, partitions with commas. `Fleet` is the other side, for clients in
@@ -8,10 +6,7 @@ Java and Go too.
 """
 
 import os
-import shutil
-import subprocess
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterable
@@ -21,7 +16,7 @@ from typing import Any, Final, Self
 from typing_extensions import override
 
 from tests.benchmarks.members import python_loop
-from tests.benchmarks.worker import compiled_environment
+from tests.benchmarks.processes import compiled_environment, go_program
 from tests.support.processes import LineProgram
 
 
@@ -30,7 +25,6 @@ CLIENTS: Final = ("groupsdk", "librdkafka", "Java", "franz-go")
 CLASSIC: Final = "groupsdk classic"
 _JAVA: Final = Path(__file__).parent / "java" / "ConsumerFleet.java"
 _JAVA_CLIENT: Final = "org.apache.kafka:kafka-clients:4.4.0"
-_GO: Final = Path(__file__).parent / "go" / "fleet"
 _END_S: Final = 30.0
 
 # The program.
@@ -101,19 +95,19 @@ def _say(line: str) -> None:
 
 def main(arguments: list[str]) -> None:
     """Do as is told, until the input ends."""
-    client, servers, group, topic, protocol = arguments
+    client, servers, group, topic = arguments
     settings: dict[str, Any] = {
         "bootstrap.servers": servers,
         "group.id": group,
         "auto.offset.reset": "earliest",
         "group.protocol": "consumer",
     }
-    if protocol != "consumer":
+    if client == CLASSIC:
         settings |= {
             "group.protocol": "classic",
             "partition.assignment.strategy": "cooperative-sticky",
             "session.timeout.ms": 45_000,
-            "heartbeat.interval.ms": int(protocol),
+            "heartbeat.interval.ms": 5_000,
         }
     if client == "librdkafka":
         import confluent_kafka  # noqa: F401  # before the clock runs
@@ -187,16 +181,13 @@ class Owners:
                 raise TimeoutError(f"not shared within {timeout_s} s: {self.owner}")
 
 
-def command_of(
-    client: str, servers: str, group: str, topic: str, classic_heartbeat_ms: int | None
-) -> list[str]:
+def command_of(client: str, *where: str) -> list[str]:
     """Return the command line of a fleet; builds what has to be built."""
-    where = [servers, group, topic]
-    if client == CLASSIC:
-        client, classic_heartbeat_ms = "groupsdk", 5_000
-    protocol = "consumer" if classic_heartbeat_ms is None else str(classic_heartbeat_ms)
     if client == "franz-go":
-        return [str(_built()), *where]
+        program = go_program("fleet")
+        if program is None:
+            raise FileNotFoundError("no members on franz-go")
+        return [str(program), *where]
     if client == "Java":
         from groupsdk.testing.jars import fetch
         from groupsdk.testing.jvm import find_java
@@ -205,42 +196,21 @@ def command_of(
         jars = fetch([_JAVA_CLIENT])
         classpath = ":".join(map(str, [compiled(_JAVA, jars), *jars]))
         options = ["-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
-        return [str(find_java().java), *options, "-cp", classpath, _JAVA.stem, *where, protocol]
-    program = [sys.executable, "-W", "ignore", "-m", "tests.benchmarks.consumer_fleet"]
-    return [*program, client, *where, protocol]
-
-
-def _built() -> Path:
-    program = Path(tempfile.gettempdir()) / "groupsdk-benchmarks" / "fleet"
-    program.parent.mkdir(exist_ok=True)
-    go = shutil.which("go")
-    if go is None:
-        raise FileNotFoundError("no Go here, which builds the members on franz-go")
-    subprocess.run([go, "build", "-o", str(program), "."], cwd=_GO, check=True)
-    return program
+        return [str(find_java().java), *options, "-cp", classpath, _JAVA.stem, *where]
+    module = "tests.benchmarks.consumer_fleet"
+    return [sys.executable, "-W", "ignore", "-m", module, client, *where]
 
 
 class Fleet(LineProgram):
-    """A process with the members of one client, and what they tell `owners`; a context manager, which kills it.
+    """A process with the members of one client, and what they tell `owners`; a context manager, which kills it."""
 
-    With `classic_heartbeat_ms` they are members of the classic protocol.
-    """
-
-    def __init__(
-        self,
-        client: str,
-        servers: str,
-        group: str,
-        topic: str,
-        owners: Owners,
-        classic_heartbeat_ms: int | None = None,
-    ) -> None:
+    def __init__(self, client: str, servers: str, group: str, topic: str, owners: Owners) -> None:
         self._owners = owners
         # franz-go has no way to the monotonic clock
         self._offset_s = time.perf_counter() - time.time() if client == "franz-go" else 0.0
         self._ready = threading.Event()
         self._stopped: set[str] = set()
-        command = command_of(client, servers, group, topic, classic_heartbeat_ms)
+        command = command_of(client, servers, group, topic)
         super().__init__(command, environment=compiled_environment(), quiet=True)
         self._thread = threading.Thread(target=self._listen, daemon=True)
 

@@ -1,12 +1,12 @@
 """Measure members of the consumer protocol (KIP-848) beside those of other libraries: `python -m tests.benchmarks.consumer_protocol`."""
 
-import argparse
 import os
+import sys
 import time
 import uuid
 from collections import defaultdict
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import pairwise
 from random import Random
@@ -16,11 +16,10 @@ from typing import Final
 from groupsdk.testing import LocalKafka
 from tests.benchmarks import consumer_throughput
 from tests.benchmarks.consumer_fleet import CLASSIC, CLIENTS, Fleet, Owners
-from tests.benchmarks.heartbeat_jitter import LISTENER
 from tests.benchmarks.observer import create_topic
-from tests.benchmarks.recording_proxy import RecordingProxy
-from tests.benchmarks.report import Result
-from tests.benchmarks.worker import cost_of
+from tests.benchmarks.processes import cost_of
+from tests.benchmarks.recording_proxy import LISTENER, RecordingProxy, kafka_behind_proxy
+from tests.benchmarks.report import Result, options_of
 from tests.support.consumers import PACED_BY_TESTS, Group
 
 
@@ -37,7 +36,7 @@ _IDLE_S: Final = 12.0
 _JITTER_S: Final = 15.0
 _RECORDS: Final = 1_000_000
 _BUSY: Final = "groupsdk, its caller in a Python loop"
-_THROUGHPUT: Final = ("groupsdk, consumer protocol", "groupsdk")
+_THROUGHPUT: Final = ("groupsdk", CLASSIC)
 
 Key = tuple[str, int, str]
 """What was measured, with how many members, of which client."""
@@ -194,9 +193,10 @@ def measure_throughput(bench: Bench, client: str, _: int) -> None:
     """Read a topic that is full already."""
     address, topic = bench.kafka.bootstrap_servers, "consumer-protocol-throughput"
     if not any(what == "records a second" for what, _, _ in bench.found):
-        create_topic(address, topic, 8)
+        create_topic(address, topic, consumer_throughput.PARTITIONS)
         consumer_throughput.fill(address, topic, 100, _RECORDS)
-    figures = consumer_throughput.measure_once(client, address, topic, _RECORDS)
+    protocol = "classic" if client == CLASSIC else "consumer"
+    figures = consumer_throughput.measure_once(protocol, address, topic, _RECORDS)
     bench.note("records a second", 1, client, figures["rate"])
     bench.note("CPU of a record, us", 1, client, figures["cpu_us"])
 
@@ -229,7 +229,7 @@ def run_part(bench: Bench, part: str, counts: tuple[int, ...] | None) -> None:
 
 def tables(bench: Bench, rounds: int) -> Result:
     """Return everything found as one table: the best of the rounds, and all of them where there are several."""
-    columns = [*CLIENTS, CLASSIC, _BUSY, *_THROUGHPUT]
+    columns = [*CLIENTS, CLASSIC, _BUSY]
     there = {client for _, _, client in bench.found}
     header = [each for each in dict.fromkeys(columns) if each in there]
     rows: dict[tuple[str, int], list[str]] = {}
@@ -265,34 +265,27 @@ def _cell(values: list[float], *, most: bool) -> str:
     return f"{best:.{digits}f} ({every})" if len(values) > 1 else f"{best:.{digits}f}"
 
 
-def main() -> None:
-    """Start a Kafka, measure, print."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rounds", type=int, default=2)
-    parser.add_argument("--parts", default=",".join(PARTS))
-    parser.add_argument("--minutes", type=float, default=120.0, help="begin nothing after so many")
-    parser.add_argument("--counts", default=None, help="numbers of members, with commas")
-    options = parser.parse_args()
-    counts = None if options.counts is None else tuple(map(int, options.counts.split(",")))
-    with ExitStack() as stack:
-        proxy = stack.enter_context(RecordingProxy())
-        kafka = stack.enter_context(
-            LocalKafka(
-                listeners={"PLAINTEXT": "PLAINTEXT", LISTENER: "PLAINTEXT"},
-                advertised={LISTENER: [proxy.address]},
-                # Kafka's defaults but for the bounds of what a group may set
-                properties={key: value for key, value in PACED_BY_TESTS.items() if ".min." in key},
-            )
-        )
-        proxy.connect_to(kafka.nodes[0].address(LISTENER))
+def run(arguments: list[str], *, quick: bool) -> Result:
+    options = options_of(
+        "consumer_protocol",
+        arguments,
+        rounds=1 if quick else 2,
+        parts=",".join(PARTS),
+        minutes=120.0,  # begin nothing after so many
+        counts="",  # numbers of members, with commas; the usual ones
+    )
+    counts = tuple(map(int, options.counts.split(","))) if options.counts else None
+    # Kafka's defaults but for the bounds of what a group may set
+    bounds = {key: value for key, value in PACED_BY_TESTS.items() if ".min." in key}
+    with kafka_behind_proxy(bounds) as (kafka, proxy):
         bench = Bench(kafka, proxy, time.monotonic() + 60 * options.minutes, options.rounds)
         for number in range(options.rounds):
             bench.round = number
             for part in options.parts.split(","):
                 if number == 0 or part not in ("jitter", "idle"):
                     run_part(bench, part, counts)
-        tables(bench, options.rounds).finish()
+    return tables(bench, options.rounds)
 
 
 if __name__ == "__main__":
-    main()
+    run(sys.argv[1:], quick=False).finish()

@@ -1,6 +1,5 @@
 """Measure the time from the members' start to a stable group, and from a leave to stable again."""
 
-import argparse
 import statistics
 import time
 import uuid
@@ -10,14 +9,12 @@ from dataclasses import dataclass
 from groupsdk.testing import LocalKafka
 from tests.benchmarks.clients import PEERS
 from tests.benchmarks.members import Settings
-from tests.benchmarks.observer import Observer
-from tests.benchmarks.report import Result, spread
-from tests.benchmarks.worker import Worker, WorkerError
+from tests.benchmarks.observer import PARTITIONS, TOPIC, Observer, kafka_with_topic
+from tests.benchmarks.processes import Worker, WorkerError
+from tests.benchmarks.report import Result, options_of, spread
 
 
 NAMES = ("groupsdk", "groupsdk asyncio", *PEERS)
-TOPIC = "benchmark"
-PARTITIONS = 64
 _QUIET_S = 0.3
 _TIMEOUT_S = 60.0
 _GAP_S = 0.2
@@ -168,16 +165,18 @@ def _behind(label: str, times: dict[str, list[float]]) -> list[str]:
     return [f"{label}: {mine:.2f} s, the best peer {best:.2f} s"] if mine > best * 1.02 else []
 
 
-def run(kafka: LocalKafka, arguments: list[str], *, quick: bool) -> Result:
-    """Measure on a running broker."""
-    parser = argparse.ArgumentParser(prog="group_formation", description=__doc__)
-    parser.add_argument("--sizes", default="2,10" if quick else "2,10,50")
-    parser.add_argument("--staggered", default="10", help="how many members start one by one")
-    parser.add_argument("--repetitions", type=int, default=2 if quick else 5)
-    parser.add_argument("--interval-ms", type=int, default=1_000 if quick else 3_000)
-    parser.add_argument("--clients", default=",".join(NAMES))
-    options = parser.parse_args(arguments)
+def run(arguments: list[str], *, quick: bool) -> Result:
+    options = options_of(
+        "group_formation",
+        arguments,
+        sizes="2,10" if quick else "2,10,50",
+        staggered="10",  # how many members start one by one
+        repetitions=2 if quick else 5,
+        interval_ms=1_000 if quick else 3_000,
+        clients=",".join(NAMES),
+    )
     cases = [Case(int(size)) for size in options.sizes.split(",") if size]
     cases += [Case(int(size), _GAP_S) for size in options.staggered.split(",") if size]
-    names = options.clients.split(",")
-    return measure(kafka, names, cases, options.repetitions, options.interval_ms).finish()
+    with kafka_with_topic() as kafka:
+        names = options.clients.split(",")
+        return measure(kafka, names, cases, options.repetitions, options.interval_ms)

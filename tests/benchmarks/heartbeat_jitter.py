@@ -1,6 +1,5 @@
 """Measure how evenly heartbeats go out, on the wire, while the caller is busy."""
 
-import argparse
 import time
 import uuid
 from dataclasses import dataclass
@@ -9,17 +8,14 @@ from typing import Final
 
 from groupsdk.testing import LocalKafka
 from tests.benchmarks.clients import PEERS
-from tests.benchmarks.group_formation import TOPIC
 from tests.benchmarks.members import BLOCK_S, Settings
-from tests.benchmarks.observer import Observer
-from tests.benchmarks.recording_proxy import RecordingProxy
-from tests.benchmarks.report import Result, percentile
-from tests.benchmarks.worker import Worker, WorkerError
+from tests.benchmarks.observer import PARTITIONS, TOPIC, Observer, create_topic
+from tests.benchmarks.processes import Worker, WorkerError
+from tests.benchmarks.recording_proxy import LISTENER, RecordingProxy, kafka_behind_proxy
+from tests.benchmarks.report import Result, options_of, percentile
 
 
 NAMES = ("groupsdk", "groupsdk process", "groupsdk asyncio", *PEERS)
-LISTENER = "PROXIED"
-"""The broker's listener that the proxy stands in front of."""
 _INTERVAL_S = 1.0
 _SESSION_MS = 45_000
 _LIMIT_MS = 50.0
@@ -116,11 +112,13 @@ def measure(kafka: LocalKafka, proxy: RecordingProxy, names: list[str], seconds:
     return result
 
 
-def run(kafka: LocalKafka, proxy: RecordingProxy, arguments: list[str], *, quick: bool) -> Result:
-    """Measure on a running broker, through the proxy in front of its listener `LISTENER`."""
-    parser = argparse.ArgumentParser(prog="heartbeat_jitter", description=__doc__)
-    parser.add_argument("--seconds", type=float, default=15 if quick else 60)
-    parser.add_argument("--clients", default=",".join(NAMES))
-    options = parser.parse_args(arguments)
-    names = options.clients.split(",")
-    return measure(kafka, proxy, names, options.seconds).finish()
+def run(arguments: list[str], *, quick: bool) -> Result:
+    options = options_of(
+        "heartbeat_jitter",
+        arguments,
+        seconds=15.0 if quick else 60.0,
+        clients=",".join(NAMES),
+    )
+    with kafka_behind_proxy({}) as (kafka, proxy):
+        create_topic(kafka.bootstrap_servers, TOPIC, PARTITIONS)
+        return measure(kafka, proxy, options.clients.split(","), options.seconds)

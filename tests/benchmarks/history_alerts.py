@@ -111,7 +111,7 @@ def measure(servers: str, topic: str, generations: int, scratch: Path) -> tuple[
     return sorted(times)[EVENTS // 2]
 
 
-def run(*, quick: bool) -> Result:
+def run(_arguments: list[str], *, quick: bool) -> Result:
     """Measure, and print the table."""
     result = Result(
         "history_alerts",

@@ -5,7 +5,6 @@ this machine, each a process of its own, so that there have to be as many cores.
 """
 
 import os
-import sys
 import tempfile
 from dataclasses import dataclass
 from functools import partial
@@ -21,7 +20,6 @@ from tests.benchmarks.history_decoding import (
     peak_worker_mb,
     spark_session,
 )
-from tests.benchmarks.history_growth import PARTITIONS
 from tests.benchmarks.history_log import write_log
 from tests.benchmarks.report import Result
 
@@ -29,6 +27,7 @@ from tests.benchmarks.report import Result
 QUICK: Final = 200_000
 FULL: Final = 20_000_000
 WARM: Final = 100_000
+PARTITIONS: Final = 8
 WORKERS: Final = (2, 4)
 
 
@@ -121,8 +120,4 @@ def run(options: list[str], *, quick: bool) -> Result:
         f" {os.getloadavg()[0]:.1f} at the end. CPU of all processes: driver, executors and Python."
     )
     result.raw = [(each.workers, each.cost.cpu_s, each.cost.wall_s) for each in runs]
-    return result.finish()
-
-
-if __name__ == "__main__":
-    run([each for each in sys.argv[1:] if each.isdecimal()], quick="--full" not in sys.argv)
+    return result

@@ -32,7 +32,7 @@ from groupsdk.testing.jars import fetch
 from groupsdk.testing.jvm import find_java
 from groupsdk.testing.local_kafka import DEFAULT_VERSION
 from tests.benchmarks.history_log import write_log
-from tests.benchmarks.report import Result
+from tests.benchmarks.report import Result, load
 
 
 QUICK: Final = 1_000_000
@@ -292,7 +292,7 @@ def run(options: list[str], *, quick: bool) -> Result:
         f" processes, the median of {ROUNDS} rounds for the kernel and to Parquet, Spark with two"
         f" tasks at a time and warmed up; DumpLogSegments of Kafka {DEFAULT_VERSION} with its"
         f" start. The largest Python worker took {worker_mb:.0f} MB. The load average was"
-        f" {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores at the end: compare CPU rather than"
+        f" {load()} at the end: compare CPU rather than"
         " seconds."
     )
     result.behind += _behind(alone, written, tables, bare, worker_mb)
@@ -317,7 +317,7 @@ def run(options: list[str], *, quick: bool) -> Result:
             )
         },
     }
-    return result.finish()
+    return result
 
 
 def _behind(

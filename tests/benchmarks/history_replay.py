@@ -4,13 +4,12 @@ Three assignors are taken through the generations of groups of eight members, on
 beside what happened; in this process, without Spark.
 """
 
-import os
 import time
 from collections.abc import Iterator
 from typing import Final
 
 from groupsdk.history.explain.assignor_replay import PastGeneration, ReplayedMember
-from tests.benchmarks.report import Result
+from tests.benchmarks.report import Result, load
 from tests.history.explain.timelines import replay
 
 
@@ -56,7 +55,7 @@ def rate(past: list[PastGeneration], assignors: tuple[str, ...]) -> float:
     return len(past) / best
 
 
-def run(*, quick: bool) -> Result:
+def run(_arguments: list[str], *, quick: bool) -> Result:
     result = Result(
         "history_replay",
         "History: what other assignors would have made of a group, generations a CPU second",
@@ -79,7 +78,7 @@ def run(*, quick: bool) -> Result:
     result.notes.append(
         f"{groups} groups of {GENERATIONS} generations, of which each replaces a member; what"
         f" happened is measured beside it. The best of {ROUNDS} rounds; the load average was"
-        f" {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores. No peer does it."
+        f" {load()}. No peer does it."
     )
     result.raw = result.rows
-    return result.finish()
+    return result

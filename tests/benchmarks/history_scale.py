@@ -5,7 +5,6 @@ question is not how fast it is but that it ends, and in which memory.
 """
 
 import os
-import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,7 +18,7 @@ from tests.benchmarks.history_decoding import (
     peak_worker_mb,
     spark_session,
 )
-from tests.benchmarks.report import Result
+from tests.benchmarks.report import Result, load
 
 
 QUICK: Final = 20_000
@@ -110,10 +109,6 @@ def run(options: list[str], *, quick: bool) -> Result:
     result.raw = result.rows
     result.notes.append(
         "Four assignors are replayed, with two tasks at a time; Spark's start is not counted. The load average was"
-        f" {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores at the end."
+        f" {load()} at the end."
     )
-    return result.finish()
-
-
-if __name__ == "__main__":
-    run([each for each in sys.argv[1:] if each.isdecimal()], quick="--full" not in sys.argv)
+    return result

@@ -1,16 +1,14 @@
 """Measure what members cost that have nothing to do: CPU and memory."""
 
-import argparse
 import time
 import uuid
 
 from groupsdk.testing import LocalKafka
 from tests.benchmarks.clients import PEERS
-from tests.benchmarks.group_formation import TOPIC
 from tests.benchmarks.members import Settings
-from tests.benchmarks.observer import Observer
-from tests.benchmarks.report import Result
-from tests.benchmarks.worker import Worker, WorkerError, cost_of
+from tests.benchmarks.observer import TOPIC, Observer, kafka_with_topic
+from tests.benchmarks.processes import Worker, WorkerError, cost_of
+from tests.benchmarks.report import Result, options_of
 
 
 NAMES = ("groupsdk", "groupsdk asyncio", "groupsdk process", *PEERS)
@@ -127,14 +125,16 @@ def _behind(raw: dict[str, tuple[float, ...]], count: int) -> list[str]:
     return behind
 
 
-def run(kafka: LocalKafka, arguments: list[str], *, quick: bool) -> Result:
-    """Measure on a running broker."""
-    parser = argparse.ArgumentParser(prog="idle_cost", description=__doc__)
-    parser.add_argument("--counts", default="1,100" if quick else "1,100,1000")
-    parser.add_argument("--seconds", type=float, default=15 if quick else 60)
-    parser.add_argument("--limit", type=float, default=180.0, help="seconds for members to be up")
-    parser.add_argument("--clients", default=",".join(NAMES))
-    options = parser.parse_args(arguments)
+def run(arguments: list[str], *, quick: bool) -> Result:
+    options = options_of(
+        "idle_cost",
+        arguments,
+        counts="1,100" if quick else "1,100,1000",
+        seconds=15.0 if quick else 60.0,
+        limit=180.0,  # seconds for members to be up
+        clients=",".join(NAMES),
+    )
     counts = [int(count) for count in options.counts.split(",")]
-    names = options.clients.split(",")
-    return measure(kafka, names, counts, options.seconds, options.limit).finish()
+    with kafka_with_topic() as kafka:
+        names = options.clients.split(",")
+        return measure(kafka, names, counts, options.seconds, options.limit)

@@ -1,13 +1,12 @@
 """Measure what importing the library costs, beside the peers."""
 
-import argparse
 import re
 import subprocess
 import sys
 from typing import Final
 
-from tests.benchmarks.report import Result, spread
-from tests.benchmarks.worker import ROOT, compiled_environment
+from tests.benchmarks.processes import ROOT, compiled_environment
+from tests.benchmarks.report import Result, options_of, spread
 
 
 STATEMENTS: Final = {
@@ -48,10 +47,7 @@ def _python(*arguments: str) -> "subprocess.CompletedProcess[str]":
 
 
 def run(arguments: list[str], *, quick: bool) -> Result:
-    """Measure; needs no broker."""
-    parser = argparse.ArgumentParser(prog="import_cost", description=__doc__)
-    parser.add_argument("--repetitions", type=int, default=5 if quick else 15)
-    options = parser.parse_args(arguments)
+    options = options_of("import_cost", arguments, repetitions=5 if quick else 15)
     times: dict[str, list[float]] = {name: [] for name in STATEMENTS}
     for repetition in range(options.repetitions + 1):
         for name, statement in STATEMENTS.items():
@@ -75,4 +71,4 @@ def run(arguments: list[str], *, quick: bool) -> Result:
             f" class of a member, not when one starts. The dearest modules of `import groupsdk`, in ms: {top}."
         )
     ]
-    return result.finish()
+    return result

@@ -1,9 +1,8 @@
-"""Run members of one group, of groupsdk and of each peer, as their users would run them."""
+"""Run members of one group in threads, or in tasks of a loop, as their users would."""
 
 import asyncio
 import contextlib
 import ctypes
-import importlib.metadata
 import threading
 import time
 from abc import ABC, abstractmethod
@@ -225,12 +224,3 @@ class LoopMembers(Members):
             await self.close_member(member)
         except Exception as error:  # noqa: BLE001  # told to whoever measures
             self.errors.append(f"{type(error).__name__}: {error}")
-
-
-def version_of(distribution: str) -> str:
-    """Return the installed version of a distribution; groupsdk's own from its source."""
-    if distribution == "groupsdk":
-        import groupsdk
-
-        return groupsdk.__version__
-    return importlib.metadata.version(distribution)

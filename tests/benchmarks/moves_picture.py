@@ -10,7 +10,6 @@ import random
 import statistics
 from collections.abc import Iterable
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 from typing_extensions import override
@@ -27,6 +26,7 @@ from groupsdk.assignment import (
 )
 from groupsdk.clock import thread_cpu_ns
 from tests.assignors.kafka_assignors import RELEASES, KafkaAssignors, kafka_assignors
+from tests.benchmarks.python_peers import aiokafka, kafka_python
 
 
 PICTURE = Path(__file__).resolve().parents[2] / "docs" / "moves.svg"
@@ -111,18 +111,7 @@ class KafkaPython(_Peer):
 
     @override
     def assign(self, cluster: Cluster, subscriptions: GroupSubscription) -> GroupAssignment:
-        from kafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
-        from kafka.protocol.consumer.metadata import ConsumerProtocolSubscription
-
-        members = [
-            SimpleNamespace(
-                member_id=member_id,
-                group_instance_id=None,
-                metadata=ConsumerProtocolSubscription(0, list(each.topics), each.user_data or b""),
-            )
-            for member_id, each in subscriptions.items()
-        ]
-        plan = StickyPartitionAssignor().assign(_metadata(cluster), members)
+        plan = kafka_python(cluster.partition_counts, subscriptions)()
         return {
             member_id: Assignment(
                 {topic: tuple(numbers) for topic, numbers in share.assigned_partitions}
@@ -139,20 +128,8 @@ class Aiokafka(_Peer):
 
     @override
     def assign(self, cluster: Cluster, subscriptions: GroupSubscription) -> GroupAssignment:
-        from aiokafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
-        from aiokafka.coordinator.protocol import ConsumerProtocolMemberMetadata
-
-        members = {
-            member_id: ConsumerProtocolMemberMetadata(0, list(each.topics), each.user_data or b"")
-            for member_id, each in subscriptions.items()
-        }
-        plan = StickyPartitionAssignor.assign(_metadata(cluster), members)
+        plan = aiokafka(cluster.partition_counts, subscriptions)()
         return {member_id: _assignment(share.partitions()) for member_id, share in plan.items()}
-
-
-def _metadata(cluster: Cluster) -> SimpleNamespace:
-    partitions = {topic: set(range(n)) for topic, n in cluster.partition_counts.items()}
-    return SimpleNamespace(partitions_for_topic=partitions.get, topics=lambda: set(partitions))
 
 
 def _assignment(listed: Iterable[tuple[str, int]]) -> Assignment:

@@ -1,22 +1,27 @@
-"""Look at groups from outside, and make what the peers need in the broker."""
+"""Start a Kafka, make what the peers need in it, and look at groups from outside."""
 
+import contextlib
 import itertools
 import socket
 import time
+from collections.abc import Iterator
 from typing import Self
 
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
+from groupsdk.testing import LocalKafka
 from groupsdk.wire.api import decode_response, encode_request
 from groupsdk.wire.messages.groups import DescribeGroupsRequest, DescribeGroupsResponse
 
 
+TOPIC = "benchmark"
+PARTITIONS = 64
 _VERSION = 4
 
 
 class Observer:
-    """CallerRequests the broker for the state of a group, over one blocking connection."""
+    """Asks the broker for the state of a group, over one blocking connection."""
 
     def __init__(self, bootstrap_servers: str) -> None:
         host, _, port = bootstrap_servers.partition(":")
@@ -57,8 +62,20 @@ class Observer:
         self._socket.close()
 
 
-def create_topic(bootstrap_servers: str, name: str, partitions: int) -> None:
+@contextlib.contextmanager
+def kafka_with_topic() -> Iterator[LocalKafka]:
+    """Start a Kafka with the topic that the peers' members subscribe to."""
+    with LocalKafka() as kafka:
+        create_topic(kafka.bootstrap_servers, TOPIC, PARTITIONS)
+        yield kafka
+
+
+def create_topic(
+    bootstrap_servers: str, name: str, partitions: int, config: dict[str, str] | None = None
+) -> None:
     """Create a topic and wait until it is there."""
     admin = AdminClient({"bootstrap.servers": bootstrap_servers, "log_level": 0})
-    for future in admin.create_topics([NewTopic(name, partitions, 1)]).values():
+    for future in admin.create_topics(
+        [NewTopic(name, partitions, 1, config=config or {})]
+    ).values():
         future.result(30)

@@ -1,16 +1,21 @@
 """Pass bytes on between clients and a broker, and note when heartbeats come by; a process of its own."""
 
 import asyncio
+import contextlib
 import json
 import struct
 import sys
 import time
+from collections.abc import Iterator, Mapping
 from typing import Final
 
-from tests.benchmarks.worker import compiled_environment
+from groupsdk.testing import LocalKafka
+from tests.benchmarks.processes import compiled_environment
 from tests.support.processes import LineProgram
 
 
+LISTENER: Final = "PROXIED"
+"""The broker's listener that the proxy stands in front of."""
 _HEARTBEATS: Final = (12, 68)
 """Heartbeat and ConsumerGroupHeartbeat."""
 _HEADER = struct.Struct(">ih")
@@ -87,6 +92,19 @@ class RecordingProxy(LineProgram):
     def take(self) -> list[float]:
         """Return the times of the heartbeats since the last call, in seconds of one clock."""
         return [float(each) for each in json.loads(self.ask("take"))]
+
+
+@contextlib.contextmanager
+def kafka_behind_proxy(
+    properties: Mapping[str, str],
+) -> Iterator[tuple[LocalKafka, RecordingProxy]]:
+    """Start a Kafka whose listener `LISTENER` is reached through a proxy."""
+    with RecordingProxy() as proxy:
+        listeners = {"PLAINTEXT": "PLAINTEXT", LISTENER: "PLAINTEXT"}
+        advertised = {LISTENER: [proxy.address]}
+        with LocalKafka(listeners=listeners, advertised=advertised, properties=properties) as kafka:
+            proxy.connect_to(kafka.nodes[0].address(LISTENER))
+            yield kafka, proxy
 
 
 if __name__ == "__main__":

@@ -1,5 +1,7 @@
 """Sum up measurements, and write them as tables and as JSON."""
 
+import argparse
+import importlib.metadata
 import json
 import os
 import platform
@@ -10,7 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tests.benchmarks.members import version_of
+import groupsdk
+from groupsdk.testing.local_kafka import DEFAULT_VERSION
 
 
 DIRECTORY = Path(tempfile.gettempdir()) / "groupsdk-benchmarks"
@@ -62,15 +65,33 @@ def percentile(values: Sequence[float], share: float) -> float:
     return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
 
 
-def environment(kafka_version: str) -> str:
+def options_of(
+    name: str, arguments: list[str], **defaults: float | str | bool
+) -> argparse.Namespace:
+    """Return the options of a benchmark, with these names and defaults; one that is False is a flag."""
+    parser = argparse.ArgumentParser(prog=f"python -m tests.benchmarks --only {name} --")
+    for option, default in defaults.items():
+        flag = f"--{option.replace('_', '-')}"
+        if default is False:
+            parser.add_argument(flag, action="store_true")
+        else:
+            parser.add_argument(flag, type=type(default), default=default)
+    return parser.parse_args(arguments)
+
+
+def load() -> str:
+    """Return the load average of the last minute, and on how many cores that is."""
+    return f"{os.getloadavg()[0]:.1f} on {os.cpu_count()} cores"
+
+
+def environment() -> str:
     """Say what was measured with, without a date."""
-    versions = ", ".join(
-        f"{name} {version_of(name)}"
-        for name in ("groupsdk", "kafka-python", "aiokafka", "confluent-kafka")
-    )
+    peers = ("kafka-python", "aiokafka", "confluent-kafka")
+    versions = [f"{name} {importlib.metadata.version(name)}" for name in peers]
     return (
-        f"{versions}; CPython {platform.python_version()}; Apache Kafka {kafka_version}, one broker"
-        f" on the same machine; {os.cpu_count()} cores, {platform.system()} {platform.machine()}."
+        f"groupsdk {groupsdk.__version__}, {', '.join(versions)}; CPython {platform.python_version()};"
+        f" Apache Kafka {DEFAULT_VERSION}, one broker on the same machine; {os.cpu_count()} cores,"
+        f" {platform.system()} {platform.machine()}."
     )
 
 

@@ -22,7 +22,7 @@ from groupsdk.broker.embedded import EmbeddedBroker
 from groupsdk.shards import Lease, ShardWorker
 from groupsdk.testing import LocalKafka
 from tests.benchmarks.java_connect import RELEASE, ConnectGroup
-from tests.benchmarks.report import Result
+from tests.benchmarks.report import Result, options_of
 
 
 _SHARDS, _WORKERS, _ROLLING, _MANY = 120, 5, 20, 200
@@ -400,20 +400,26 @@ def _cell(gaps: list[float] | None) -> str:
     return f"{len(gaps)}: {statistics.median(gaps):.2f}, {max(gaps):.2f}"
 
 
-def run(kafka: LocalKafka, options: list[str], *, quick: bool) -> Result:
+def run(arguments: list[str], *, quick: bool) -> Result:
     """Measure all kinds on Kafka, and 200 workers on Kafka and on the embedded broker."""
-    parser = argparse.ArgumentParser(prog="shard_handover")
-    parser.add_argument("--heartbeat-ms", type=int, default=1_000)
-    parser.add_argument("--session-ms", type=int, default=10_000)
-    # Connect takes a quarter of an hour
-    parser.add_argument(
-        "--kinds", default="ShardWorker,range worker", help=", ".join((*KINDS, CONNECT))
+    del quick
+    given = options_of(
+        "shard_handover",
+        arguments,
+        heartbeat_ms=1_000,
+        session_ms=10_000,
+        kinds=",".join(KINDS),  # and `CONNECT`, which takes a quarter of an hour
+        connect_delay_ms=0,
+        release_ms=0,
+        no_rolling=False,
+        no_many=False,
     )
-    parser.add_argument("--connect-delay-ms", type=int, default=0)
-    parser.add_argument("--release-ms", type=int, default=0)
-    parser.add_argument("--no-rolling", action="store_true")
-    parser.add_argument("--no-many", action="store_true")
-    given = parser.parse_args(options)
+    command = " ".join(shlex.quote(each) for each in arguments)
+    with LocalKafka() as kafka:
+        return _measured(kafka, given, command)
+
+
+def _measured(kafka: LocalKafka, given: argparse.Namespace, command: str) -> Result:
     setup = Setup(kafka.bootstrap_servers, given.heartbeat_ms, given.session_ms, given.release_ms)
     result = Result(
         "shard_handover",
@@ -461,10 +467,10 @@ def run(kafka: LocalKafka, options: list[str], *, quick: bool) -> Result:
     result.notes.append(
         f"The machine did other work at the same time: the load average was {before:.0f} at the beginning and"
         f" {os.getloadavg()[0]:.0f} at the end, on {os.cpu_count()} cores. Command: `python -m tests.benchmarks --only"
-        f" shard_handover -- {' '.join(shlex.quote(each) for each in options)}`."
+        f" shard_handover -- {command}`."
     )
     result.raw = figures
-    return result.finish()
+    return result
 
 
 def _many(kafka: LocalKafka, setup: Setup) -> dict[str, dict[str, float]]:

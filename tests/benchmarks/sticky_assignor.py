@@ -13,12 +13,10 @@ fewest moves; a peer that is not as good has a "!".
 """
 
 import argparse
-import contextlib
 import gc
 import json
 import multiprocessing
 import resource
-import shutil
 import statistics
 import subprocess
 import sys
@@ -30,16 +28,6 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
-
-from aiokafka.coordinator.assignors.sticky.sticky_assignor import (
-    StickyPartitionAssignor as AiokafkaSticky,
-)
-from aiokafka.coordinator.protocol import ConsumerProtocolMemberMetadata
-from kafka.coordinator.assignors.sticky.sticky_assignor import (
-    StickyPartitionAssignor as KafkaPythonSticky,
-)
-from kafka.protocol.consumer.group import JoinGroupResponse
-from kafka.protocol.consumer.metadata import ConsumerProtocolSubscription
 
 from assignors.cooperative_sticky import CooperativeStickyAssignor
 from assignors.sticky import StickyAssignor
@@ -53,6 +41,8 @@ from groupsdk.assignment.subscriptions import (
 from groupsdk.testing.jars import fetch
 from groupsdk.testing.jvm import find_java
 from groupsdk.types import GroupMembers
+from tests.benchmarks.processes import go_program
+from tests.benchmarks.python_peers import aiokafka, kafka_python
 from tests.benchmarks.report import DIRECTORY, Result
 from tests.benchmarks.sticky_check import is_balanced, least_moves, moves
 from tests.benchmarks.sticky_shapes import ROWS, Row, build, rack, replica_racks
@@ -173,47 +163,16 @@ def check_ours(case: Case) -> str:
 # ---- peers in Python --------------------------------------------------------------------------------
 
 
-class _Metadata:
-    """What the Python peers ask of their cluster's metadata."""
-
-    def __init__(self, counts: Mapping[str, int]) -> None:
-        self._partitions = {topic: set(range(count)) for topic, count in counts.items()}
-
-    def topics(self) -> set[str]:
-        return set(self._partitions)
-
-    def partitions_for_topic(self, topic: str) -> set[int] | None:
-        return self._partitions.get(topic)
+Prepare = Callable[[Mapping[str, int], Mapping[str, Subscription]], Callable[[], Any]]
 
 
-def _kafka_python(case: Case) -> Callable[[], Any]:
-    members = [
-        JoinGroupResponse.JoinGroupResponseMember(
-            member_id=member,
-            metadata=ConsumerProtocolSubscription(0, each.topics, each.user_data),
-        )
-        for member, each in case.subscriptions(user_data=True).items()
-    ]
-    metadata = _Metadata(case.cluster.partition_counts)
-    return lambda: KafkaPythonSticky().assign(metadata, members)
-
-
-def _aiokafka(case: Case) -> Callable[[], Any]:
-    members = {
-        member: ConsumerProtocolMemberMetadata(0, each.topics, each.user_data)
-        for member, each in case.subscriptions(user_data=True).items()
-    }
-    metadata = _Metadata(case.cluster.partition_counts)
-    return lambda: AiokafkaSticky.assign(metadata, members)
-
-
-def _in_child(prepare: Callable[[Case], Callable[[], Any]], case: Case, limit: int) -> str:
+def _in_child(prepare: Prepare, case: Case, limit: int) -> str:
     """Time one call in a process of its own, which ends when it has used up its time."""
     context = multiprocessing.get_context("fork")
     ours, theirs = context.Pipe(duplex=False)
 
     def work(pipe: Connection) -> None:
-        call = prepare(case)
+        call = prepare(case.cluster.partition_counts, case.subscriptions(user_data=True))
         used = int(time.process_time()) + 1
         resource.setrlimit(resource.RLIMIT_CPU, (used + limit, used + limit))
         pipe.send(cpu_seconds(call, 1))
@@ -243,26 +202,6 @@ def _java_command() -> list[str] | None:
         return None
     path = ":".join(map(str, [classes, *jars]))
     return [str(java), "-Xmx3g", "-XX:+UseSerialGC", "-cp", path, "StickyTimes"]
-
-
-def _go_command(directory: Path) -> list[str] | None:
-    go = shutil.which("go")
-    if go is None:
-        print("without franz-go: there is no Go", file=sys.stderr)
-        return None
-    program = directory / "stickytimes"
-    source = _HERE / "go" / "stickytimes"
-    done = subprocess.run(
-        [go, "build", "-o", str(program), "."],
-        cwd=source,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if done.returncode:
-        print(f"without franz-go: {done.stderr}", file=sys.stderr)
-        return None
-    return [str(program)]
 
 
 def _other(command: list[str], path: Path, rounds: int, limit: int) -> tuple[str, int, int]:
@@ -299,7 +238,8 @@ class Peers:
     def __init__(self, directory: Path, limit: int) -> None:
         self._limit = limit
         self._path = directory / "group.tsv"
-        self._commands = {"Java": _java_command(), "franz-go": _go_command(directory)}
+        go = go_program("stickytimes")
+        self._commands = {"Java": _java_command(), "franz-go": None if go is None else [str(go)]}
         self._slow: set[tuple[str, str]] = set()
 
     def times(self, case: Case, squares: int, moved: int) -> list[str]:
@@ -317,7 +257,7 @@ class Peers:
             cells.append(
                 self._note(name, case, text) + (" !" if text[0].isdigit() and worse else "")
             )
-        for name, prepare in (("kafka-python", _kafka_python), ("aiokafka", _aiokafka)):
+        for name, prepare in (("kafka-python", kafka_python), ("aiokafka", aiokafka)):
             if (name, case.row.shape) in self._slow:
                 cells.append("-")
             else:
@@ -333,7 +273,11 @@ class Peers:
 _PEERS = ("Java", "franz-go", "kafka-python", "aiokafka")
 
 
-def run(
+def run(_arguments: list[str], *, quick: bool) -> Result:
+    return measure(peers=not quick, check=not quick)
+
+
+def measure(
     *, only: Sequence[str] = (), limit: int = 60, rounds: int = 5, peers: bool, check: bool
 ) -> Result:
     """Measure the rows whose names have one of the texts, or all; each is printed when it is done.
@@ -341,28 +285,30 @@ def run(
     The others are in the result as they were measured last on this machine, if they were; so are the peers
     where they are not run.
     """
-    with contextlib.ExitStack() as stack:
-        directory = stack.enter_context(tempfile.TemporaryDirectory(prefix="groupsdk-sticky-"))
+    with tempfile.TemporaryDirectory(prefix="groupsdk-sticky-") as directory:
         others = Peers(Path(directory), limit) if peers else None
         for row in ROWS:
-            if only and not any(text in row.name for text in only):
-                continue
-            case = make_case(row)
-            figures = _ours(case, rounds)
-            if others:
-                # The peers before the check, which leaves most garbage behind.
-                figures |= zip(_PEERS, others.times(case, *_squares_and_moves(case)), strict=True)
-            else:
-                last = _last(row)
-                # Figures of an earlier run are of another group where that one needed other moves.
-                same = last.get("moves") == figures["moves"]
-                figures |= {peer: last[peer] for peer in _PEERS if same and peer in last}
-            if check:
-                figures["checked"] = check_ours(case)
-            print(f"| {row.name} | {' | '.join(figures.values())} |", flush=True)
-            _kept(row).parent.mkdir(parents=True, exist_ok=True)
-            _kept(row).write_text(json.dumps(figures), encoding="utf-8")
+            if not only or any(text in row.name for text in only):
+                _measure(row, others, rounds, check=check)
     return _result()
+
+
+def _measure(row: Row, others: Peers | None, rounds: int, *, check: bool) -> None:
+    case = make_case(row)
+    figures = _ours(case, rounds)
+    if others:
+        # The peers before the check, which leaves most garbage behind.
+        figures |= zip(_PEERS, others.times(case, *_squares_and_moves(case)), strict=True)
+    else:
+        last = _last(row)
+        # Figures of an earlier run are of another group where that one needed other moves.
+        same = last.get("moves") == figures["moves"]
+        figures |= {peer: last[peer] for peer in _PEERS if same and peer in last}
+    if check:
+        figures["checked"] = check_ours(case)
+    print(f"| {row.name} | {' | '.join(figures.values())} |", flush=True)
+    _kept(row).parent.mkdir(parents=True, exist_ok=True)
+    _kept(row).write_text(json.dumps(figures), encoding="utf-8")
 
 
 def _last(row: Row) -> dict[str, str]:
@@ -392,7 +338,7 @@ def _result() -> Result:
             result.rows.append([row.name, *(figures.get(column, "-") for column in columns)])
             result.behind += _behind(row.name, figures)
             result.raw[row.name] = figures
-    return result.finish()
+    return result
 
 
 def _ours(case: Case, rounds: int) -> dict[str, str]:
@@ -443,14 +389,8 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--no-peers", action="store_true")
     parser.add_argument("--check", action="store_true")
-    options = parser.parse_args(arguments)
-    run(
-        only=options.only,
-        limit=options.limit,
-        rounds=options.rounds,
-        peers=not options.no_peers,
-        check=options.check,
-    )
+    options = vars(parser.parse_args(arguments))
+    measure(peers=not options.pop("no_peers"), **options).finish()
 
 
 if __name__ == "__main__":

@@ -1,12 +1,10 @@
 """Time the weighted assignor on large groups, and say how near to even it comes and what it moves.
 
-`python -m tests.benchmarks.weighted_assignor` prints a table. No peer has an assignor like it. CPU seconds,
-median of the rounds: of `assign`, which reads all members' reports, and of the whole turn of a leader, which
+No peer has an assignor like it. CPU seconds, median of the rounds: of `assign`, which reads all members' reports, and of the whole turn of a leader, which
 reads the subscriptions and writes the assignments besides. Weights are drawn from a Pareto distribution of
 shape 2.5, so that some partitions weigh many times the mean; what drifts is multiplied by 0.7 to 1.3.
 """
 
-import argparse
 import random
 import statistics
 import time
@@ -22,7 +20,7 @@ from groupsdk.assignment.subscriptions import (
     encode_subscription,
 )
 from groupsdk.types import GroupMembers
-from tests.benchmarks.report import Result
+from tests.benchmarks.report import Result, options_of
 
 
 Weights = dict[str, dict[int, float]]
@@ -127,7 +125,9 @@ def _lead(cluster: Cluster, members: GroupMembers) -> None:
     encode_assignments(WeightedAssignor().assign(cluster, decode_subscriptions(members)))
 
 
-def run(*, rounds: int = 3) -> Result:
+def run(arguments: list[str], *, quick: bool) -> Result:
+    del quick
+    rounds = options_of("weighted_assignor", arguments, rounds=3).rounds
     result = Result(
         "weighted_assignor",
         "The weighted assignor: CPU seconds of the leader, balance, moves",
@@ -152,10 +152,4 @@ def run(*, rounds: int = 3) -> Result:
             [case.name, f"{alone:.3f}", f"{whole:.3f}", f"{evenness:.3f}", f"{moves:,}"]
         )
         result.raw[case.name] = [alone, whole, evenness, moves]
-    return result.finish()
-
-
-if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rounds", type=int, default=3)
-    run(rounds=parser.parse_args().rounds)
+    return result

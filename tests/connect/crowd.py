@@ -7,7 +7,6 @@ from typing import Any
 
 from typing_extensions import override
 
-from groupsdk.clock import SystemClock
 from groupsdk.connect.app import Worker
 from groupsdk.connect.errors import ConnectError
 from groupsdk.connect.tasks.task import AsyncTaskContext, Connector, Task
@@ -39,7 +38,7 @@ class Idle(Connector):
 
 @dataclass
 class Crowd:
-    """Workers of one group; `starts_ms` and `settles_ms` say what took how long."""
+    """Workers of one group."""
 
     servers: str
     count: int
@@ -47,19 +46,13 @@ class Crowd:
     group_id: str = "crowd"
     settings: dict[str, Any] = field(default_factory=dict)
     workers: list[ConnectWorker] = field(default_factory=list)
-    starts_ms: int = 0
-    settles_ms: int = 0
 
     def start(self) -> None:
         """Start all, and return when each owns its share of the tasks."""
-        clock = SystemClock()
-        begin_ms = clock.now_ms()
         with ThreadPoolExecutor(4) as pool:
             self.workers = list(pool.map(self.start_one, range(self.count)))
-        self.starts_ms = clock.now_ms() - begin_ms
         eventually(self._put, lambda: "nobody leads", 120)
         eventually(self.shared_out, self.shares, 120)
-        self.settles_ms = clock.now_ms() - begin_ms - self.starts_ms
 
     def start_one(self, number: int) -> ConnectWorker:
         app = Worker(self.group_id, **{**SETTINGS, **self.settings})

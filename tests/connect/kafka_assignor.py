@@ -1,7 +1,7 @@
 """Ask Connect's own assignors, in a Java program."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -118,18 +118,6 @@ class KafkaAssignors:
         }
         answer = json.loads(self._program.ask(json.dumps(question)))
         return {member: bytes.fromhex(data) for member, data in answer.items()}
-
-    def cpu_ns(
-        self, max_delay_ms: int, steps: Sequence[Round], rounds: int, timeout_ms: int
-    ) -> list[int]:
-        """Return the CPU time of the last of some steps, several times."""
-        question = {
-            "rounds": rounds,
-            "max_delay": max_delay_ms,
-            "steps": [step.json() for step in steps],
-        }
-        times: list[int] = json.loads(self._program.ask(json.dumps(question), timeout_ms))
-        return times
 
 
 @contextmanager

@@ -127,6 +127,11 @@ class LineProgram:
         self.process.kill()
         self.process.wait()
 
+    def await_end(self, timeout_s: float) -> None:
+        """Wait until it ends by itself, without an error."""
+        if self.process.wait(timeout_s):
+            raise RuntimeError(f"the program ended with status {self.process.returncode}")
+
     def send(self, *lines: str) -> None:
         """Write lines to its input."""
         assert self.process.stdin is not None

@@ -2,7 +2,6 @@ import java.io.BufferedReader;
 import java.io.InputStreamReader;
 import java.time.Duration;
 import java.util.Collection;
-import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
@@ -13,8 +12,7 @@ import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 
 /**
- * Consumers of Kafka's own client, each on a thread. Arguments: bootstrap servers, group id, topic, and the heartbeat
- * interval of members of the classic protocol or "consumer" for the consumer protocol (KIP-848). It tells "ready", reads "start N" and "stop N", and tells "assigned NANOS N PARTITIONS", "revoked ..." and "stopped N": nanoseconds
+ * Consumers of Kafka's own client, each on a thread. Arguments: bootstrap servers, group id and topic. It tells "ready", reads "start N" and "stop N", and tells "assigned NANOS N PARTITIONS", "revoked ..." and "stopped N": nanoseconds
  * of the machine's monotonic clock, partitions with commas.
  */
 public class ConsumerFleet {
@@ -49,18 +47,11 @@ public class ConsumerFleet {
 
         @Override
         public void run() {
-            Map<String, Object> settings = new HashMap<>(Map.of(
+            Map<String, Object> settings = Map.of(
                 "bootstrap.servers", arguments[0],
                 "group.id", arguments[1],
-                "auto.offset.reset", "earliest"));
-            if (arguments[3].equals("consumer")) {
-                settings.put("group.protocol", "consumer");
-            } else {
-                settings.put("partition.assignment.strategy",
-                    "org.apache.kafka.clients.consumer.CooperativeStickyAssignor");
-                settings.put("session.timeout.ms", 45_000);
-                settings.put("heartbeat.interval.ms", Integer.parseInt(arguments[3]));
-            }
+                "group.protocol", "consumer",
+                "auto.offset.reset", "earliest");
             var bytes = new ByteArrayDeserializer();
             try (var consumer = new KafkaConsumer<byte[], byte[]>(settings, bytes, bytes)) {
                 consumer.subscribe(List.of(arguments[2]), this);
@@ -77,8 +68,7 @@ public class ConsumerFleet {
 
     public static void main(String[] given) throws Exception {
         arguments = given;
-        if (arguments[3].equals("consumer"))
-            Class.forName("org.apache.kafka.clients.consumer.internals.AsyncKafkaConsumer");
+        Class.forName("org.apache.kafka.clients.consumer.internals.AsyncKafkaConsumer");
         say("ready");
         var input = new BufferedReader(new InputStreamReader(System.in));
         for (String line = input.readLine(); line != null; line = input.readLine()) {

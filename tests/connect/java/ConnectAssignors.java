@@ -5,7 +5,6 @@ import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.io.BufferedReader;
 import java.io.InputStreamReader;
 import java.io.PrintStream;
-import java.lang.management.ManagementFactory;
 import java.lang.reflect.Field;
 import java.lang.reflect.Method;
 import java.lang.reflect.Proxy;
@@ -37,8 +36,6 @@ import sun.misc.Unsafe;
  * {"now": ms, "last": generation, "generation": g, "configured": {"a": 4},
  *  "members": [["W1", ["a"], [["a", 0]]], ...]}
  *   ->  {"delay": ms, "members": {"W1": [connectors, tasks, revoked connectors, revoked tasks]}}
- * {"rounds": n, "max_delay": ms, "steps": [question, ...]}
- *   ->  the CPU nanoseconds of the last step, n times, with a new assignor each time
  * {"eager": leader, "members": [[id, metadata in hex], ...],
  *  "snapshot": [offset, {"a": 4}], "fresh": [offset, {"a": 4}]}
  *   ->  {id: assignment in hex}: the eager assignor's
@@ -71,9 +68,7 @@ public class ConnectAssignors {
         IncrementalCooperativeAssignor assignor = null;
         for (String line = in.readLine(); line != null; line = in.readLine()) {
             JsonNode question = JSON.readTree(line);
-            if (question.has("rounds")) {
-                out.println(JSON.writeValueAsString(times(question)));
-            } else if (question.has("max_delay")) {
+            if (question.has("max_delay")) {
                 assignor = assignor(question);
                 out.println("\"ok\"");
             } else if (question.has("eager")) {
@@ -122,23 +117,6 @@ public class ConnectAssignors {
 
     private static IncrementalCooperativeAssignor assignor(JsonNode question) {
         return new IncrementalCooperativeAssignor(new LogContext(), TIME, question.get("max_delay").asInt());
-    }
-
-    private static ArrayNode times(JsonNode question) throws Exception {
-        ArrayNode times = JSON.createArrayNode();
-        JsonNode steps = question.get("steps");
-        for (int round = 0; round < question.get("rounds").asInt(); round++) {
-            IncrementalCooperativeAssignor assignor = assignor(question);
-            for (int step = 0; step < steps.size() - 1; step++) round(assignor, steps.get(step));
-            JsonNode last = steps.get(steps.size() - 1);
-            ClusterConfigState configured = configured(last.get("configured"));
-            Map<String, ConnectorsAndTasks> members = members(last.get("members"));
-            now = last.get("now").asLong();
-            long start = ManagementFactory.getThreadMXBean().getCurrentThreadCpuTime();
-            perform.invoke(assignor, configured, last.get("last").asInt(), last.get("generation").asInt(), members);
-            times.add(ManagementFactory.getThreadMXBean().getCurrentThreadCpuTime() - start);
-        }
-        return times;
     }
 
     private static Object round(IncrementalCooperativeAssignor assignor, JsonNode question) throws Exception {
