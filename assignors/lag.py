@@ -167,7 +167,6 @@ class _Work:
     loads: list[float]
     possible: float
     """The least that the most loaded member can have: the mean, or the greatest lag of one partition."""
-    subscribers: Mapping[str, int]
     near: Nearness
     ownership: Ownership
 
@@ -203,7 +202,7 @@ class _Work:
         racks = [members[each].rack_id or None for each in member_ids]
         near = Nearness(racks if any(racks) else (), _racks(cluster, counts), subscribers)
         possible = max(fsum(loads) / len(loads), max(lags.values()))
-        return cls(member_ids, places, lags, loads, possible, subscribers, near, ownership)
+        return cls(member_ids, places, lags, loads, possible, near, ownership)
 
     def free(self) -> frozenset[_Place]:
         """Return the partitions that nobody owned."""
@@ -225,7 +224,7 @@ class _Work:
         for topic, number in sorted(places & self.lags.keys(), key=self._heaviest_first):
             item = (0, -self.lags[topic, number], topic, number)
             passed: list[tuple[float, int]] = []
-            while light and len(passed) < _TRIED and not self.may_get(light[0][1], item):
+            while light and len(passed) < _TRIED and not self.near.may_get(light[0][1], item):
                 passed.append(heappop(light))
             if not light or len(passed) == _TRIED:
                 return
@@ -242,13 +241,6 @@ class _Work:
     def _heaviest_first(self, place: _Place) -> tuple[float, _Place]:
         return -self.lags[place], place
 
-    def may_get(self, member: int, item: Item) -> bool:
-        """Return whether a member reads the topic, and is in a rack of the partition's replicas if somebody is."""
-        _, _, topic, number = item
-        return bool(self.subscribers[topic] >> member & 1) and not (
-            self.near and self.near.is_off_rack(topic, number, member)
-        )
-
     def swap(self, goal: float, most: int, among: frozenset[_Place] | None) -> int:
         """Swap at most so many pairs, of these partitions alone if they are given. Return how many."""
 
@@ -258,7 +250,9 @@ class _Work:
                     yield 0, -self.lags[topic, number], topic, number
 
         capacities = [1.0] * len(self.loads)
-        search = LocalSearch(self.loads, capacities, goal, items, self.may_get, swaps_only=True)
+        search = LocalSearch(
+            self.loads, capacities, goal, items, self.near.may_get, swaps_only=True
+        )
         search.run()
         moves = search.moves[: 2 * most]
         for (_, _, topic, number), source, target in moves:

@@ -53,6 +53,13 @@ class Nearness:
         near = self.members(topic, partition)
         return near != 0 and not (near | self._nowhere) >> member & 1
 
+    def may_get(self, member: int, item: Item) -> bool:
+        """Return whether a member reads the topic, and is in a rack of the partition's replicas if somebody is."""
+        _, _, topic, partition = item
+        return bool(self._subscribers[topic] >> member & 1) and not (
+            self._in_rack and self.is_off_rack(topic, partition, member)
+        )
+
 
 _KEEP_UP_TO = (1.0, 0.9)
 """The loads, as parts of the goal, up to which members keep partitions in successive attempts."""
@@ -160,19 +167,12 @@ class Planner:
 
     def _improve(self, plan: WeightedPlan, goal: float) -> bool:
         """Improve a plan by local search; return whether it reaches the goal."""
-        near = self._near
 
         def items(member: int) -> set[Item]:
             owned = set(self._items(self._work.ownership.owned[member]))
             return owned - plan.released.get(member, set()) | plan.added[member]
 
-        def may_get(member: int, item: Item) -> bool:
-            _, _, topic, partition = item
-            return bool(self._subscribers[topic] >> member & 1) and not (
-                near and near.is_off_rack(topic, partition, member)
-            )
-
-        search = LocalSearch(plan.loads, self._work.capacities, goal, items, may_get)
+        search = LocalSearch(plan.loads, self._work.capacities, goal, items, self._near.may_get)
         if not search.run():
             return False
         for item, source, target in search.moves:
