@@ -1,7 +1,6 @@
 """Tests that one request, however large, leaves others their turn."""
 
 import socket
-from collections.abc import Callable
 from typing import Any, Final
 
 import pytest
@@ -172,34 +171,39 @@ def test_a_request_of_many_elements_leaves_others_their_turn(
     name: str, mocker: MockerFixture
 ) -> None:
     request, count = LARGE[name]
-    with (
-        EmbeddedBroker(topics={"t": 1}) as broker,
-        connect(broker) as large,
-        connect(broker) as other,
-    ):
-        produce(other, "t", batch(b"v", timestamp=5))
+    with EmbeddedBroker(topics={"t": 1}) as broker, connect(broker) as client:
+        produce(client, "t", batch(b"v", timestamp=5))
+        version = min(APIS[request.api.key].max_version, request.api.client_version)
+        answer = ask_beside_another(broker, client, request, version, mocker)
+        assert max(len(each) for each in fields_of(answer) if isinstance(each, tuple)) == count
+
+
+def ask_beside_another(
+    broker: EmbeddedBroker,
+    large: Client,
+    request: Request[Any],
+    version: int,
+    mocker: MockerFixture,
+) -> Any:
+    """Ask something large while another client heartbeats: both are answered.
+
+    Counted is how often the work pauses for others; a count of what others do would be a timing.
+    """
+    with connect(broker) as other:
         other.ask(HeartbeatRequest("g", 1, "m"), 4)
-        pauses = count_pauses(mocker)
-        sent = large.send(
-            request, min(APIS[request.api.key].max_version, request.api.client_version)
-        )
+        spies = [
+            mocker.spy(Connection, "_in_steps"),
+            mocker.spy(Connection, "go_on_with"),
+            mocker.spy(InParts, "go_on"),
+        ]
+        sent = large.send(request, version)
         large.socket.setblocking(False)
         while not large_answer_begins(large):
             other.ask(HeartbeatRequest("g", 1, "m"), 4)
         large.socket.settimeout(60)
         answer = large.answer(request, sent)
-        assert max(len(each) for each in fields_of(answer) if isinstance(each, tuple)) == count
-        assert pauses() > 10
-
-
-def count_pauses(mocker: MockerFixture) -> Callable[[], int]:
-    """Count how often the work on a request pauses for others; a count of what others do would be a timing."""
-    spies = [
-        mocker.spy(Connection, "_in_steps"),
-        mocker.spy(Connection, "go_on_with"),
-        mocker.spy(InParts, "go_on"),
-    ]
-    return lambda: sum(spy.call_count for spy in spies)
+    assert sum(spy.call_count for spy in spies) > 10
+    return answer
 
 
 def large_answer_begins(client: Client) -> bool:
@@ -360,33 +364,20 @@ def test_an_assignment_for_very_many_members_leaves_others_their_turn(
     mocker: MockerFixture,
 ) -> None:
     given = tuple(SyncGroupRequestAssignment(name, b"") for name in _NAMES)
-    with (
-        EmbeddedBroker(topics={"t": 1}) as broker,
-        connect(broker) as large,
-        connect(broker) as other,
-    ):
-        first = large.ask(join_request("g"), 9)
-        joined = large.ask(join_request("g", first.member_id), 9)
+    with EmbeddedBroker(topics={"t": 1}) as broker, connect(broker) as client:
+        first = client.ask(join_request("g"), 9)
+        joined = client.ask(join_request("g", first.member_id), 9)
         assert joined.leader == joined.member_id
-        pauses = count_pauses(mocker)
-        sent = large.send(
-            SyncGroupRequest(
-                "g",
-                joined.generation_id,
-                joined.member_id,
-                protocol_type="consumer",
-                protocol_name="range",
-                assignments=(*given, SyncGroupRequestAssignment(joined.member_id, b"mine")),
-            ),
-            5,
+        request = SyncGroupRequest(
+            "g",
+            joined.generation_id,
+            joined.member_id,
+            protocol_type="consumer",
+            protocol_name="range",
+            assignments=(*given, SyncGroupRequestAssignment(joined.member_id, b"mine")),
         )
-        large.socket.setblocking(False)
-        while not large_answer_begins(large):
-            other.ask(HeartbeatRequest("g", 1, "m"), 4)
-        large.socket.settimeout(60)
-        answer = large.answer(SyncGroupRequest("g", 0, ""), sent)
+        answer = ask_beside_another(broker, client, request, 5, mocker)
         assert (answer.error_code, answer.assignment) == (0, b"mine")
-        assert pauses() > 10
 
 
 def test_all_offsets_of_a_large_group_are_read_in_steps(mocker: MockerFixture) -> None:
@@ -410,17 +401,21 @@ def test_all_offsets_of_a_large_group_are_read_in_steps(mocker: MockerFixture) -
             assert (steps.call_count > 3, encoded.call_count) == (True, 1)
 
 
+def consumer_joining(member_id: str, topics: tuple[str, ...]) -> ConsumerGroupHeartbeatRequest:
+    return ConsumerGroupHeartbeatRequest(
+        "g",
+        member_id,
+        0,
+        rebalance_timeout_ms=60_000,
+        subscribed_topic_names=topics,
+        topic_partitions=(),
+    )
+
+
 def test_a_subscription_to_very_many_topics_is_looked_up_in_steps(mocker: MockerFixture) -> None:
     steps = mocker.spy(Connection, "go_on_with")
     with EmbeddedBroker(topics={"t": 1}) as broker, connect(broker) as client:
-        request = ConsumerGroupHeartbeatRequest(
-            "g",
-            "m",
-            0,
-            rebalance_timeout_ms=60_000,
-            subscribed_topic_names=("t", *_NAMES),
-            topic_partitions=(),
-        )
+        request = consumer_joining("m", ("t", *_NAMES))
         answer = client.ask(request, 1)
     assert answer.error_code == 0
     assert steps.call_count > _STEPS
@@ -443,14 +438,7 @@ def test_a_decision_about_a_large_subscription_looks_no_topic_up(mocker: MockerF
     mocker.patch.object(ConsumerHeartbeats, "handle", handled)
     with EmbeddedBroker(topics=topics) as broker, connect(broker) as client:
         for member, names in (("a", tuple(topics)), ("b", tuple(topics)[:-1])):
-            request = ConsumerGroupHeartbeatRequest(
-                "g",
-                member,
-                0,
-                rebalance_timeout_ms=60_000,
-                subscribed_topic_names=names,
-                topic_partitions=(),
-            )
+            request = consumer_joining(member, names)
             assert client.ask(request, 1).error_code == 0
     # all topics of the subscription are hashed once more as one
     assert len(decided) == 2
@@ -564,14 +552,7 @@ def test_a_response_of_parts_that_are_large_is_encoded_and_sent_in_pieces(
 def test_a_group_that_reads_very_many_topics_is_described_in_steps(mocker: MockerFixture) -> None:
     topics = {f"t-{n}": 1 for n in range(2_000)}
     with EmbeddedBroker(topics=topics) as broker, connect(broker) as client:
-        joining = ConsumerGroupHeartbeatRequest(
-            "g",
-            "m",
-            0,
-            rebalance_timeout_ms=60_000,
-            subscribed_topic_names=tuple(topics),
-            topic_partitions=(),
-        )
+        joining = consumer_joining("m", tuple(topics))
         client.ask(joining, 1)
         eventually(lambda: targets_of(broker, "g"), [2_000])
         decided = mocker.spy(CoordinatorRuntime, "_go_on")
@@ -662,17 +643,6 @@ def test_a_batch_of_very_many_records_leaves_others_their_turn(
     count = 300_000
     body = b"".join(record(n, key=None, value=None) for n in range(count))
     data = with_body(body, count, 1_000, 4)
-    with (
-        EmbeddedBroker(topics={"t": 1}) as broker,
-        connect(broker) as large,
-        connect(broker) as other,
-    ):
-        request = produce_request("t", data)
-        pauses = count_pauses(mocker)
-        sent = large.send(request, 11)
-        large.socket.setblocking(False)
-        while not large_answer_begins(large):
-            other.ask(HeartbeatRequest("g", 1, "m"), 4)
-        large.socket.settimeout(60)
-        assert large.answer(request, sent).responses[0].partition_responses[0].error_code == 0
-        assert pauses() > 10
+    with EmbeddedBroker(topics={"t": 1}) as broker, connect(broker) as client:
+        answer = ask_beside_another(broker, client, produce_request("t", data), 11, mocker)
+        assert answer.responses[0].partition_responses[0].error_code == 0
