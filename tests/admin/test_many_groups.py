@@ -26,7 +26,7 @@ from groupsdk.wire.messages.streams_groups import (
 )
 from tests.broker.clients import connect
 from tests.cli.peers import librdkafka, own_protocol, produce
-from tests.kafka.driven_groups import create_topic
+from tests.support.topics import create_topic
 from tests.support.workers import eventually
 
 

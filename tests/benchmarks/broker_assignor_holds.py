@@ -24,9 +24,9 @@ from groupsdk.cli.broker import keep_survivors, limit_collections
 from tests.benchmarks.broker_consumer_groups import Member, settle
 from tests.benchmarks.broker_load import connect
 from tests.benchmarks.broker_servers import Server
-from tests.benchmarks.observer import create_topic
 from tests.benchmarks.report import Result, load, options_of, spread
 from tests.support.processes import LineProgram
+from tests.support.topics import create_topic
 
 
 _SLOW_S: Final = 2.0

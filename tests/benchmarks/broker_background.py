@@ -36,9 +36,9 @@ from tests.benchmarks.broker_load import (
 )
 from tests.benchmarks.broker_requests import Case
 from tests.benchmarks.broker_servers import KAFKA, OURS, Server, in_turn, servers
-from tests.benchmarks.observer import create_topic
 from tests.benchmarks.report import Result, load, options_of, percentile
 from tests.support.processes import LineProgram
+from tests.support.topics import create_topic
 
 
 _MODULE: Final = "tests.benchmarks.broker_background"
@@ -113,7 +113,7 @@ def compaction(records: int) -> Work:
 
     @contextlib.contextmanager
     def work(server: Server, name: str) -> Iterator[None]:
-        create_topic(server.address, name, 1, _COMPACTED)
+        create_topic(server.address, name, config=_COMPACTED)
         producer = Producer({"bootstrap.servers": server.address, "linger.ms": 5, "log_level": 3})
         for number in range(records):
             producer.produce(name, b"r" * 100, key=b"%d" % (number % _KEYS), partition=0)

@@ -39,8 +39,8 @@ from tests.benchmarks.broker_servers import (
     in_turn,
     servers,
 )
-from tests.benchmarks.observer import create_topic
 from tests.benchmarks.report import Result, load, options_of, spread
+from tests.support.topics import create_topic
 
 
 CONNECTIONS: Final = (1, 8, 64)

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import IO, Final, TypeVar
 
 from groupsdk.testing import LocalKafka
-from tests.benchmarks.observer import create_topic
 from tests.benchmarks.processes import ROOT, compiled_environment, go_program
 from tests.support.processes import LineProgram
+from tests.support.topics import create_topic
 
 
 _TICKS: Final = os.sysconf("SC_CLK_TCK")

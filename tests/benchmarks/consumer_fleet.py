@@ -189,14 +189,9 @@ def command_of(client: str, *where: str) -> list[str]:
             raise FileNotFoundError("no members on franz-go")
         return [str(program), *where]
     if client == "Java":
-        from groupsdk.testing.jars import fetch
-        from groupsdk.testing.jvm import find_java
-        from tests.support.java import compiled
+        from tests.support.java import QUICK, java_command
 
-        jars = fetch([_JAVA_CLIENT])
-        classpath = ":".join(map(str, [compiled(_JAVA, jars), *jars]))
-        options = ["-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
-        return [str(find_java().java), *options, "-cp", classpath, _JAVA.stem, *where]
+        return java_command(_JAVA, [_JAVA_CLIENT], *where, options=[*QUICK, "-Xmx512m"])
     module = "tests.benchmarks.consumer_fleet"
     return [sys.executable, "-W", "ignore", "-m", module, client, *where]
 

@@ -16,11 +16,11 @@ from typing import Final
 from groupsdk.testing import LocalKafka
 from tests.benchmarks import consumer_throughput
 from tests.benchmarks.consumer_fleet import CLASSIC, CLIENTS, Fleet, Owners
-from tests.benchmarks.observer import create_topic
 from tests.benchmarks.processes import cost_of
 from tests.benchmarks.recording_proxy import LISTENER, RecordingProxy, kafka_behind_proxy
 from tests.benchmarks.report import Result, options_of
 from tests.support.consumers import PACED_BY_TESTS, Group
+from tests.support.topics import create_topic
 
 
 COUNTS: Final = (2, 10, 50)

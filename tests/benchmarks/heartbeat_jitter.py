@@ -9,10 +9,11 @@ from typing import Final
 from groupsdk.testing import LocalKafka
 from tests.benchmarks.clients import PEERS
 from tests.benchmarks.members import BLOCK_S, Settings
-from tests.benchmarks.observer import PARTITIONS, TOPIC, Observer, create_topic
+from tests.benchmarks.observer import PARTITIONS, TOPIC, Observer
 from tests.benchmarks.processes import Worker, WorkerError
 from tests.benchmarks.recording_proxy import LISTENER, RecordingProxy, kafka_behind_proxy
 from tests.benchmarks.report import Result, options_of, percentile
+from tests.support.topics import create_topic
 
 
 NAMES = ("groupsdk", "groupsdk process", "groupsdk asyncio", *PEERS)

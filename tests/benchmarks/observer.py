@@ -7,12 +7,10 @@ import time
 from collections.abc import Iterator
 from typing import Self
 
-from confluent_kafka.admin import AdminClient
-from confluent_kafka.cimpl import NewTopic
-
 from groupsdk.testing import LocalKafka
 from groupsdk.wire.api import decode_response, encode_request
 from groupsdk.wire.messages.groups import DescribeGroupsRequest, DescribeGroupsResponse
+from tests.support.topics import create_topic
 
 
 TOPIC = "benchmark"
@@ -68,14 +66,3 @@ def kafka_with_topic() -> Iterator[LocalKafka]:
     with LocalKafka() as kafka:
         create_topic(kafka.bootstrap_servers, TOPIC, PARTITIONS)
         yield kafka
-
-
-def create_topic(
-    bootstrap_servers: str, name: str, partitions: int, config: dict[str, str] | None = None
-) -> None:
-    """Create a topic and wait until it is there."""
-    admin = AdminClient({"bootstrap.servers": bootstrap_servers, "log_level": 0})
-    for future in admin.create_topics(
-        [NewTopic(name, partitions, 1, config=config or {})]
-    ).values():
-        future.result(30)

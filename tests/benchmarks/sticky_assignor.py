@@ -38,15 +38,13 @@ from groupsdk.assignment.subscriptions import (
     encode_assignments,
     encode_subscription,
 )
-from groupsdk.testing.jars import fetch
-from groupsdk.testing.jvm import find_java
 from groupsdk.types import GroupMembers
 from tests.benchmarks.processes import go_program
 from tests.benchmarks.python_peers import aiokafka, kafka_python
 from tests.benchmarks.report import DIRECTORY, Result
 from tests.benchmarks.sticky_check import is_balanced, least_moves, moves
 from tests.benchmarks.sticky_shapes import ROWS, Row, build, rack, replica_racks
-from tests.support.java import compiled
+from tests.support.java import java_command
 
 
 _HERE = Path(__file__).parent
@@ -194,14 +192,11 @@ def _in_child(prepare: Prepare, case: Case, limit: int) -> str:
 
 def _java_command() -> list[str] | None:
     try:
-        jars = fetch([_CLIENTS])
-        classes = compiled(_HERE / "java" / "StickyTimes.java", jars)
-        java = find_java().java
+        source = _HERE / "java" / "StickyTimes.java"
+        return java_command(source, [_CLIENTS], options=["-Xmx3g", "-XX:+UseSerialGC"])
     except Exception as error:  # noqa: BLE001 - any reason will do to leave it out, and is told
         print(f"without Java's StickyAssignor: {error}", file=sys.stderr)
         return None
-    path = ":".join(map(str, [classes, *jars]))
-    return [str(java), "-Xmx3g", "-XX:+UseSerialGC", "-cp", path, "StickyTimes"]
 
 
 def _other(command: list[str], path: Path, rounds: int, limit: int) -> tuple[str, int, int]:

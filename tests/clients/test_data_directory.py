@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
 from confluent_kafka.admin import AdminClient
-from confluent_kafka.cimpl import NewTopic
 
 from groupsdk.broker.embedded import EmbeddedBroker
 from groupsdk.testing import LocalKafka
@@ -20,6 +19,7 @@ from tests.clients import test_aiokafka, test_confluent_kafka, test_kafka_python
 from tests.clients.confluent import TIMEOUT_S, Served, consumer_of, producer_of, taken, values
 from tests.clients.test_java import RELEASES, SOURCE
 from tests.support.java import JavaProgram
+from tests.support.topics import create_topic
 from tests.support.workers import eventually
 
 
@@ -148,8 +148,7 @@ def test_kafka_and_we_take_turns_as_coordinators_of_one_directory(tmp_path: Path
 
     properties = {"controlled.shutdown.enable": "true"}
     with LocalKafka(data_dir=tmp_path, properties=properties) as kafka:
-        admin = AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
-        admin.create_topics([NewTopic("t", 2, 1)])["t"].result(TIMEOUT_S)
+        create_topic(kafka.bootstrap_servers, "t", 2)
         worked(kafka, "t", "theirs")
         assert found(kafka, "theirs") == offsets("theirs")
         kafka.stop()

@@ -7,8 +7,6 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, Final, Generic, TypeVar
 
-from confluent_kafka.admin import AdminClient
-from confluent_kafka.cimpl import NewTopic
 from typing_extensions import override
 
 from groupsdk.clock import SystemClock
@@ -18,6 +16,7 @@ from tests.support.consumers import ConsumerProcess, Group, check_one_owner_at_a
 from tests.support.groups import describe_group
 from tests.support.processes import LedgerProcess
 from tests.support.proxy import FaultProxy
+from tests.support.topics import create_topic
 from tests.support.workers import WorkerProcess, eventually
 
 
@@ -188,8 +187,7 @@ class ConsumerCrew(Crew[ConsumerProcess]):
         self, protocol: str, kafka: LocalKafka, group_id: str, session_ms: int, directory: Path
     ) -> None:
         address, topic = kafka.bootstrap_servers, f"t-{group_id}"
-        admin = AdminClient({"bootstrap.servers": address})
-        admin.create_topics([NewTopic(topic, PARTITIONS, 1)])[topic].result()
+        create_topic(address, topic, PARTITIONS)
         group = Group(protocol, group_id, topic, address, address, session_ms, heartbeat_ms=100)
         group.configure()
         super().__init__(lambda ledger, **own: ConsumerProcess(ledger, group, **own), directory)

@@ -7,9 +7,6 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Any, Generic, TypeVar
 
-from confluent_kafka import KafkaError, KafkaException
-from confluent_kafka.admin import AdminClient
-from confluent_kafka.cimpl import NewTopic
 from typing_extensions import override
 
 from groupsdk.consumer import GroupConsumer
@@ -21,6 +18,7 @@ from tests.support import consumers
 from tests.support.consumers import DrivenConsumer, Group, OwnerWitness
 from tests.support.groups import describe_group
 from tests.support.proxy import FaultProxy
+from tests.support.topics import create_topic
 from tests.support.workers import Driven, RecordingMember, Witness, await_stable, eventually
 
 
@@ -88,6 +86,13 @@ class DrivenGroup(ABC, Generic[DrivenT]):
                 for each, beats in zip(subjects, wanted, strict=True)
             ),
             lambda: [each.snapshot() for each in subjects],
+        )
+
+    def await_coordinator(self, driven: DrivenT, node_id: int) -> None:
+        """Wait until the member's coordinator is this node."""
+        subject = self.subject(driven)
+        eventually(
+            lambda: f"(node {node_id})" in (subject.snapshot().coordinator or ""), subject.snapshot
         )
 
     @abstractmethod
@@ -282,19 +287,3 @@ def driven_group(
     if kind == "member":
         return MemberGroup(kafka, group_id, session_ms)
     return ConsumerGroup(kind, kafka, group_id, session_ms, **more)
-
-
-def create_topic(address: str, name: str, partitions: int, replicas: int = 1) -> None:
-    """Create a topic, as soon as enough brokers are there: one that has just stalled is fenced for a moment."""
-    admin = AdminClient({"bootstrap.servers": address})
-
-    def created() -> bool:
-        try:
-            admin.create_topics([NewTopic(name, partitions, replicas)])[name].result()
-        except KafkaException as error:
-            if error.args[0].code() != KafkaError.INVALID_REPLICATION_FACTOR:
-                raise
-            return False
-        return True
-
-    eventually(created)

@@ -7,7 +7,6 @@ import threading
 from abc import abstractmethod
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Final
 
 from confluent_kafka import (
@@ -33,7 +32,6 @@ from tests.support.processes import LineProgram
 from tests.support.workers import OnThread, eventually
 
 
-_ROOT = Path(__file__).parents[2]
 PARTITIONS: Final = 6
 KINDS: Final = (
     "range",
@@ -79,18 +77,19 @@ Place = tuple[int, int]
 class Load(OnThread):
     """Writes a record every few milliseconds until it is stopped, to all partitions in turn."""
 
-    def __init__(self, servers: str, topic: str) -> None:
+    def __init__(self, servers: str, topic: str, partitions: int = PARTITIONS) -> None:
         super().__init__()
         self.written: set[Place] = set()
         self._producer = Producer({"bootstrap.servers": servers, "linger.ms": 0})
         self._topic = topic
+        self._partitions = partitions
 
     @override
     def _run(self) -> None:
         number = 0
         while not self._stop.wait(0.02):
             self._producer.produce(
-                self._topic, b"x", partition=number % PARTITIONS, on_delivery=self._written
+                self._topic, b"x", partition=number % self._partitions, on_delivery=self._written
             )
             self._producer.poll(0)
             number += 1

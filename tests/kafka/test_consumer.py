@@ -6,11 +6,17 @@ import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from typing import Any
 
 import pytest
-from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition as NativePartition
+from confluent_kafka import (
+    KafkaError,
+    KafkaException,
+    Message,
+    Producer,
+    TopicPartition as NativePartition,
+)
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewPartitions, NewTopic
 from typing_extensions import override
@@ -27,7 +33,9 @@ from groupsdk.errors import (
     NoGenerationError,
 )
 from groupsdk.testing import LocalKafka
-from tests.support.workers import Gate, OnThread, eventually
+from tests.support.consumers import DrivenConsumer, await_rest, await_shared
+from tests.support.topics import create_topic
+from tests.support.workers import Gate, eventually
 
 
 class Cluster:
@@ -42,8 +50,7 @@ class Cluster:
         self.written: dict[int, int] = defaultdict(int)
 
     def create(self, topic: str, count: int) -> None:
-        for future in self.admin.create_topics([NewTopic(topic, count, 1)]).values():
-            future.result()
+        create_topic(self.servers, topic, count)
 
     def grow(self, count: int) -> None:
         for future in self.admin.create_partitions([NewPartitions(self.topic, count)]).values():
@@ -97,11 +104,8 @@ class Ledger:
             newest[partition] = generation
 
 
-class Running(OnThread):
-    """One consumer on a thread; a context manager. `revoked` and `assigned` have what it was told.
-
-    With a gate, it hangs at its first records until the gate is open.
-    """
+class Running(DrivenConsumer):
+    """One consumer on a thread; a context manager. With a gate, it hangs at its first records until the gate is open."""
 
     def __init__(
         self,
@@ -110,7 +114,6 @@ class Running(OnThread):
         gate: Gate | None = None,
         **settings: Any,
     ) -> None:
-        super().__init__()
         given = {
             "bootstrap_servers": cluster.servers,
             "group_id": cluster.group_id,
@@ -119,92 +122,25 @@ class Running(OnThread):
             "heartbeat_interval_ms": 150,
             "auto_commit_interval_ms": 200,
         }
-        self.consumer = GroupConsumer(given | settings)
-        self.errors: list[Exception] = []
-        self.assigned: list[set[TopicPartition]] = []
-        self.revoked: list[set[TopicPartition]] = []
-        self.lost: list[set[TopicPartition]] = []
         self._gate = gate
         self._ledger = ledger
-        self._topic = cluster.topic
-
-    def on_partitions_assigned(self, given: list[TopicPartition]) -> None:
-        self.assigned.append(set(given))
-
-    def on_partitions_revoked(self, given: list[TopicPartition]) -> None:
-        self.revoked.append(set(given))
-
-    def on_partitions_lost(self, given: list[TopicPartition]) -> None:
-        self.lost.append(set(given))
+        super().__init__(cluster.topic, given | settings)
 
     @override
-    def _run(self) -> None:
-        try:
-            self.consumer.subscribe(self._topic, listener=self)
-            while not self._stop.is_set():
-                self._process(self.consumer.consume(200, 0.1))
-        except Exception as error:  # noqa: BLE001  # the test looks at it
-            self.errors.append(error)
-        finally:
-            with suppress(Exception):
-                self.consumer.close()
-
-    def _process(self, batch: list[Any]) -> None:
-        if batch and self._gate is not None:
+    def take(self, messages: list[Message]) -> None:
+        """Process records one by one."""
+        if messages and self._gate is not None:
             self._gate.wait()
-        for message in batch:
+        for message in messages:
             assert message.error() is None
             # ask before each act; what is left of the batch is the next owner's
             snapshot = self.consumer.snapshot()
             if not snapshot.holds:
                 return
             if self._ledger is not None:
-                where = TopicPartition(message.topic(), message.partition())
+                where = TopicPartition(message.topic() or "", message.partition() or 0)
                 generation = snapshot.generation.generation_id
-                self._ledger.add(where, message.offset(), generation)
-
-
-def owned_by(members: list[Running]) -> list[TopicPartition]:
-    return sorted(each for member in members for each in member.consumer.assignment())
-
-
-def shared_out(members: list[Running], count: int) -> Callable[[], bool]:
-    """Return whether every partition is owned exactly once, and each member has its share."""
-
-    def look() -> bool:
-        for each in members:
-            assert not each.errors, each.errors
-        owned = owned_by(members)
-        return (
-            len(owned) == count == len(set(owned))
-            and all(each.consumer.snapshot().stable for each in members)
-            and min(len(each.consumer.assignment()) for each in members) >= count // len(members)
-        )
-
-    return look
-
-
-def await_rest(members: list[Running]) -> None:
-    """Wait until the members stay in one generation over some heartbeats."""
-
-    def generations() -> list[int] | None:
-        snapshots = [each.consumer.snapshot() for each in members]
-        if any(not each.stable or each.rejoin_pending for each in snapshots):
-            return None
-        return [each.generation.generation_id for each in snapshots]
-
-    def at_rest() -> bool:
-        before = generations()
-        beats = [each.consumer.metrics()["heartbeat-total"] for each in members]
-        eventually(
-            lambda: all(
-                each.consumer.metrics()["heartbeat-total"] >= count + 3
-                for each, count in zip(members, beats, strict=True)
-            )
-        )
-        return before is not None and generations() == before
-
-    eventually(at_rest)
+                self._ledger.add(where, message.offset() or 0, generation)
 
 
 @pytest.mark.timeout(120)
@@ -243,7 +179,7 @@ def test_members_come_and_go_and_no_record_is_skipped_or_processed_by_a_fenced_o
         for each in members:
             assert not each.errors, each.errors
     ledger.check(cluster.written)
-    if not any(each.lost for each in everyone):
+    if not any(each.heard("lost") for each in everyone):
         # they gave their partitions up in good order, so nothing was left to be repeated; on a machine that is too
         # busy for their heartbeats they may be expelled instead
         assert len(ledger.entries) == total
@@ -261,14 +197,14 @@ def test_a_handler_that_hangs_loses_its_partitions_and_does_nothing_more_with_th
         Running(cluster, ledger, max_poll_interval_ms=1_500) as other,
         gate,
     ):
-        eventually(shared_out([hung, other], 4))
+        await_shared(4, hung, other)
         cluster.write(400, 4)
         eventually(lambda: len(other.consumer.assignment()) == 4)
         gate.open()
         total = sum(cluster.written.values())
         eventually(lambda: sum(map(len, ledger.offsets().values())) == total)
-        eventually(lambda: hung.lost)
-        eventually(shared_out([hung, other], 4))  # and it comes back
+        eventually(lambda: hung.heard("lost"))
+        await_shared(4, hung, other)  # and it comes back
         assert not hung.errors
     ledger.check(cluster.written)
 
@@ -283,15 +219,16 @@ def test_a_rolling_restart_of_static_members_rebalances_nothing(cluster: Cluster
             return stack.enter_context(Running(cluster, group_instance_id=instance))
 
         members = [start(number) for number in range(5)]
-        eventually(shared_out(members, 10))
-        await_rest(members)  # whoever has just come may cause one more rebalance
-        eventually(shared_out(members, 10))
+        await_shared(10, *members)
+        await_rest(*members)  # whoever has just come may cause one more rebalance
+        await_shared(10, *members)
         before = members[0].consumer.generation().generation_id
         for number in range(5):
             members[number].stop()
             members[number] = start(number)
-            eventually(shared_out(members, 10))
+            await_shared(10, *members)
         assert {each.consumer.generation().generation_id for each in members} == {before}
+        assert not [error for each in members for error in each.errors]
 
 
 @pytest.mark.timeout(120)
@@ -305,17 +242,17 @@ def test_a_cooperative_rolling_restart_leaves_alone_what_does_not_move(cluster: 
             )
 
         members = [start() for _ in range(4)]
-        eventually(shared_out(members, 12))
+        await_shared(12, *members)
         for _ in range(4):
             kept = members[1:]
             members[0].stop()
             members = [*kept, start()]
-            eventually(shared_out(members, 12))
+            await_shared(12, *members)
         for each in members:
-            back = set().union(*each.revoked) & set(each.consumer.assignment())
-            moved_back = [p for p in back if sum(p in some for some in each.assigned) < 2]
-            assert not moved_back
-            assert not each.lost
+            back = frozenset().union(*each.heard("revoked")) & each.owned
+            assert not [number for number in back if each.tenures[number] < 2]
+            assert not each.heard("lost")
+            assert not each.errors
 
 
 @pytest.mark.timeout(120)
@@ -324,9 +261,9 @@ def test_topics_that_grow_come_and_go_while_they_are_consumed(cluster: Cluster) 
     second = f"{cluster.topic}-2"
     member = Running(cluster, metadata_max_age_ms=400)
     with member:
-        eventually(shared_out([member], 2))
+        await_shared(2, member)
         cluster.grow(5)
-        eventually(shared_out([member], 5))
+        await_shared(5, member)
     consumer = GroupConsumer(
         bootstrap_servers=cluster.servers,
         group_id=cluster.group_id,
@@ -394,10 +331,10 @@ def test_a_stale_snapshot_is_fenced_in_a_transaction(cluster: Cluster) -> None:
             GroupConsumer(
                 bootstrap_servers=cluster.servers, group_id=cluster.group_id
             ).snapshot().to_confluent()
-        eventually(shared_out([first], 2))
+        await_shared(2, first)
         stale = first.consumer.snapshot().to_confluent()
         with Running(cluster, enable_auto_commit=False) as second:
-            eventually(shared_out([first, second], 2))
+            await_shared(2, first, second)
             producer.begin_transaction()
             with pytest.raises(KafkaException) as caught:
                 producer.send_offsets_to_transaction(offsets, stale, 60)
@@ -418,9 +355,9 @@ def test_a_stale_snapshot_is_fenced_in_a_transaction(cluster: Cluster) -> None:
 def test_a_second_consumer_with_the_same_instance_id_fences_the_first(cluster: Cluster) -> None:
     cluster.create(cluster.topic, 2)
     with Running(cluster, group_instance_id="pod") as first:
-        eventually(shared_out([first], 2))
+        await_shared(2, first)
         with Running(cluster, group_instance_id="pod") as second:
-            eventually(shared_out([second], 2))
+            await_shared(2, second)
             eventually(lambda: first.errors)
     assert isinstance(first.errors[0], FencedInstanceIdError)
     assert not second.errors
@@ -452,14 +389,14 @@ def test_a_static_leader_that_comes_back_still_watches_the_topics(cluster: Clust
     cluster.create(cluster.topic, 2)
     settings: dict[str, Any] = {"metadata_max_age_ms": 400}
     with Running(cluster, group_instance_id="leader", **settings) as first:
-        eventually(shared_out([first], 2))
+        await_shared(2, first)
         generation = first.consumer.generation().generation_id
     with Running(cluster, group_instance_id="leader", **settings) as again:
-        eventually(shared_out([again], 2))
+        await_shared(2, again)
         assert again.consumer.generation().generation_id == generation  # KIP-814: nothing assigned
         assert again.consumer.snapshot().is_leader
         cluster.grow(4)
-        eventually(shared_out([again], 4))
+        await_shared(4, again)
 
 
 @pytest.mark.parametrize(
@@ -512,15 +449,16 @@ def test_a_group_goes_over_to_another_assignor_without_stopping(cluster: Cluster
             )
 
         members = [start(rounds[0]), start(rounds[0])]
-        eventually(shared_out(members, 6))
+        await_shared(6, *members)
         for strategy in rounds[1:]:
             for _ in range(2):
                 cluster.write(300, 6)
                 members.pop(0).stop()
                 members.append(start(strategy))
-                eventually(shared_out(members, 6))
+                await_shared(6, *members)
         names = {each.consumer.generation().protocol_name for each in members}
         assert names == {"cooperative-sticky"}
+        assert not [error for each in members for error in each.errors]
         total = sum(cluster.written.values())
         eventually(lambda: sum(map(len, ledger.offsets().values())) == total)
     ledger.check(cluster.written)
@@ -529,7 +467,7 @@ def test_a_group_goes_over_to_another_assignor_without_stopping(cluster: Cluster
 def test_a_member_without_a_common_assignor_is_refused(cluster: Cluster) -> None:
     cluster.create(cluster.topic, 2)
     with Running(cluster, partition_assignment_strategy="range") as first:
-        eventually(shared_out([first], 2))
+        await_shared(2, first)
         with Running(cluster, partition_assignment_strategy="cooperative-sticky") as other:
             eventually(lambda: other.errors)
         assert isinstance(other.errors[0], InconsistentGroupProtocolError)

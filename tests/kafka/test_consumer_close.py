@@ -6,12 +6,11 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Message, Producer, TopicPartition as NativePartition
-from confluent_kafka.admin import AdminClient
-from confluent_kafka.cimpl import NewTopic
 
 from groupsdk.consumer import GroupConsumer
 from groupsdk.consumer.processing import PartitionProcessor
 from groupsdk.member.state import MemberState
+from tests.support.topics import create_topic
 from tests.support.workers import eventually
 
 
@@ -45,8 +44,7 @@ class Scene:
             "auto.commit.interval.ms": 600_000,
         }
         self.topic = f"t-{group_id}"
-        admin = AdminClient({"bootstrap.servers": servers})
-        admin.create_topics([NewTopic(self.topic, _COUNT, 1)])[self.topic].result()
+        create_topic(servers, self.topic, _COUNT)
         self.producer = Producer({"bootstrap.servers": servers, "linger.ms": 0})
         self.write()
 

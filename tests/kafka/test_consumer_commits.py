@@ -9,8 +9,6 @@ from typing import Final
 
 import pytest
 from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition as NativePartition
-from confluent_kafka.admin import AdminClient
-from confluent_kafka.cimpl import NewTopic
 from typing_extensions import override
 
 from groupsdk.consumer import GroupConsumer
@@ -18,6 +16,7 @@ from groupsdk.errors import GroupSdkError
 from groupsdk.testing import LocalKafka
 from groupsdk.wire.coordinator_records.offset_commit import OffsetCommitKey, OffsetCommitValue
 from groupsdk.wire.coordinator_records.offsets_log import read_key, read_value
+from tests.support.topics import create_topic
 from tests.support.workers import OnThread, eventually
 
 
@@ -94,8 +93,7 @@ def _commits(servers: str, group_id: str) -> dict[int, list[int]]:
 @pytest.mark.timeout(300)
 def test_a_rolling_restart_sets_no_commit_back(kafka_cluster: LocalKafka, group_id: str) -> None:
     topic, servers = f"t-{group_id}", kafka_cluster.bootstrap_servers
-    admin = AdminClient({"bootstrap.servers": servers})
-    admin.create_topics([NewTopic(topic, _PARTITIONS, 3)])[topic].result()
+    create_topic(servers, topic, _PARTITIONS, 3)
     producer = Producer({"bootstrap.servers": servers, "linger.ms": 0})
     stop = threading.Event()
 

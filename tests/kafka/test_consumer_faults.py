@@ -4,26 +4,27 @@ import asyncio
 import random
 import signal
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import pytest
-from confluent_kafka import Message, Producer
+from confluent_kafka import Message
 from typing_extensions import override
 
 from groupsdk.assignment import TopicPartition
 from groupsdk.assignment.subscriptions import decode_assignment
+from groupsdk.broker.embedded import EmbeddedBroker
 from groupsdk.consumer import GroupConsumer
 from groupsdk.consumer.aio import AsyncGroupConsumer
 from groupsdk.consumer.config import ConsumerConfig
 from groupsdk.drivers.threads.member import GroupMember
 from groupsdk.errors import CommitFailedError, RebalanceInProgressError
 from groupsdk.member.consumer.heartbeat_fields import HeartbeatSubscription
-from groupsdk.testing import LocalKafka
+from groupsdk.member.consumer.state import ConsumerMemberState
 from groupsdk.types import ProtocolMetadata
-from tests.kafka.driven_groups import create_topic
-from tests.kafka.migrating_group import look, place
+from tests.kafka.migrating_group import Load, look, place
 from tests.support.consumers import (
+    PACED_BY_TESTS,
     PROTOCOLS,
     Group,
     OwnerWitness,
@@ -31,6 +32,7 @@ from tests.support.consumers import (
     tell,
 )
 from tests.support.proxy import FaultProxy
+from tests.support.topics import create_topic
 from tests.support.workers import Gate, OnThread, eventually
 
 
@@ -42,20 +44,31 @@ pytestmark = pytest.mark.timeout(180)
 
 
 @pytest.fixture(params=PROTOCOLS)
-def new_group(request: pytest.FixtureRequest, paced_kafka: LocalKafka, group_id: str) -> NewGroup:
+def new_group(request: pytest.FixtureRequest, group_id: str) -> NewGroup:
     """Make the test's group, with its topic; members go straight to the broker unless told otherwise."""
+    protocol, _, where = request.param.partition(" on ")
 
     def make(**more: Any) -> Group:
-        address = paced_kafka.bootstrap_servers
+        address = request.getfixturevalue(where or "paced_kafka").bootstrap_servers
         topic = f"t-{group_id}"
         create_topic(address, topic, PARTITIONS)
         given = {"servers": address} | more
-        return Group(request.param, group_id, topic, address=address, **given).configure()
+        return Group(protocol, group_id, topic, address=address, **given).configure()
 
     return make
 
 
+@pytest.fixture(scope="module")
+def paced_embedded() -> Iterator[EmbeddedBroker]:
+    """A broker of ours with the pace of `paced_kafka`."""
+    with EmbeddedBroker({key: int(value) for key, value in PACED_BY_TESTS.items()}) as broker:
+        yield broker
+
+
 consumer_protocol_alone = pytest.mark.parametrize("new_group", ["consumer"], indirect=True)
+on_both_brokers = pytest.mark.parametrize(
+    "new_group", [*PROTOCOLS, "consumer on paced_embedded"], indirect=True
+)
 
 
 class TestListener:
@@ -87,6 +100,7 @@ class TestListener:
         assert far.errors == [error]
         assert not near.errors
 
+    @on_both_brokers
     def test_listener_that_hangs_past_the_rebalance_timeout_loses_its_partitions(
         self, new_group: NewGroup
     ) -> None:
@@ -116,6 +130,7 @@ class TestListener:
         assert not [*slow.errors, *other.errors, *third.errors, *fourth.errors]
 
 
+@on_both_brokers
 def test_a_caller_away_for_longer_than_max_poll_interval_comes_back(new_group: NewGroup) -> None:
     group = new_group()
     with (
@@ -125,12 +140,20 @@ def test_a_caller_away_for_longer_than_max_poll_interval_comes_back(new_group: N
         Gate() as gate,
     ):
         await_shared(PARTITIONS, away, other)
+        member_id = away.consumer.member_id()
         away.away = gate.wait
         await_shared(PARTITIONS, other)
         assert not away.acts_on
+        assert away.consumer.generation_if_stable() is None
+        if group.protocol == "consumer":
+            assert away.consumer.snapshot().consumer_state is ConsumerMemberState.STALE
         gate.open()
         await_shared(PARTITIONS, away, other)
         assert len(away.heard("lost")) == 1
+        if group.protocol == "consumer":
+            assert away.consumer.member_id() == member_id
+            reasons = [each.reason for each in away.consumer.events()]
+            assert any("has not polled for 6000 ms" in each for each in reasons)
         witness.check()
     assert not [*away.errors, *other.errors]
 
@@ -152,7 +175,7 @@ def test_a_ctrl_c_at_any_moment_loses_no_record(new_group: NewGroup) -> None:
     before = signal.signal(signal.SIGALRM, interrupt)
     try:
         with (
-            Records(group) as records,
+            Load(group.address, group.topic, PARTITIONS) as load,
             ComingAndGoing(group) as other,
             GroupConsumer(group.settings()) as consumer,
         ):
@@ -175,7 +198,7 @@ def test_a_ctrl_c_at_any_moment_loses_no_record(new_group: NewGroup) -> None:
                     seen |= {place(each) for each in found}
             signal.setitimer(signal.ITIMER_REAL, 0)
             other.stop()
-            written = records.end()
+            written = load.end()
 
             def done() -> bool:
                 seen.update(place(each) for each in consumer.consume(100, 0.05))
@@ -196,7 +219,7 @@ def test_tasks_that_are_cancelled_at_any_moment_lose_no_record(new_group: NewGro
     seen: set[tuple[int, int]] = set()
     chance = random.Random(0)
 
-    async def run(records: Records, other: ComingAndGoing) -> None:
+    async def run(load: Load, other: ComingAndGoing) -> None:
         async with AsyncGroupConsumer(group.settings()) as consumer:
             await consumer.subscribe(group.topic, listener=listener)
             cancelled = 0
@@ -214,7 +237,7 @@ def test_tasks_that_are_cancelled_at_any_moment_lose_no_record(new_group: NewGro
                 except (CommitFailedError, RebalanceInProgressError):
                     pass  # another member's by now, or about to be
             await asyncio.to_thread(other.stop)
-            written = records.end()
+            written = load.end()
             for _ in range(1_000):
                 seen.update(place(each) for each in await consumer.consume(100, 0.05))
                 if len(listener.owned) == PARTITIONS and written <= seen | other.seen:
@@ -222,8 +245,8 @@ def test_tasks_that_are_cancelled_at_any_moment_lose_no_record(new_group: NewGro
             assert written <= seen | other.seen
             assert {each.partition for each in consumer.assignment()} == listener.owned
 
-    with Records(group) as records, ComingAndGoing(group) as other:
-        asyncio.run(run(records, other))
+    with Load(group.address, group.topic, PARTITIONS) as load, ComingAndGoing(group) as other:
+        asyncio.run(run(load, other))
     assert not other.errors
 
 
@@ -238,35 +261,6 @@ class Owner:
 
     def on_partitions_revoked(self, given: Sequence[TopicPartition]) -> None:
         self.owned -= {each.partition for each in given}
-
-
-class Records(OnThread):
-    """Writes a record every few milliseconds until it is stopped."""
-
-    def __init__(self, group: Group) -> None:
-        super().__init__()
-        self._written: set[tuple[int, int]] = set()
-        self._group = group
-
-    def end(self) -> set[tuple[int, int]]:
-        """Stop, and return the places of what was written."""
-        self.stop()
-        return self._written
-
-    @override
-    def _run(self) -> None:
-        producer = Producer({"bootstrap.servers": self._group.address, "linger.ms": 0})
-        number = 0
-        while not self._stop.wait(0.01):
-            producer.produce(
-                self._group.topic,
-                b"x",
-                partition=number % PARTITIONS,
-                on_delivery=lambda _, message: self._written.add(place(message)),
-            )
-            producer.poll(0)
-            number += 1
-        assert producer.flush(30) == 0
 
 
 class ComingAndGoing(OnThread):

@@ -19,7 +19,6 @@ from confluent_kafka import (
     TopicPartition as NativePartition,
 )
 from confluent_kafka.admin import AdminClient
-from confluent_kafka.cimpl import NewTopic
 
 from groupsdk.admin.cluster import ClusterClient
 from groupsdk.admin.descriptions import GroupDescription, PartitionLag
@@ -48,6 +47,7 @@ from groupsdk.wire.messages.offsets import (
     OffsetCommitRequestTopic,
 )
 from tests.support.groups import request_once
+from tests.support.topics import create_topic, write_records
 from tests.support.workers import TIMEOUT_S, eventually
 
 
@@ -89,18 +89,12 @@ class Scene:
         return f"t-{self.group_id}"
 
     def prepare(self) -> "Scene":
-        admin = AdminClient({"bootstrap.servers": self.servers})
-        for future in admin.create_topics([NewTopic(self.topic, PARTITIONS, 1)]).values():
-            future.result()
-        eventually(lambda: self.topic in admin.list_topics(timeout=60).topics)
+        create_topic(self.servers, self.topic, PARTITIONS)
         self.write()
         return self
 
     def write(self) -> None:
-        producer = Producer({"bootstrap.servers": self.servers})
-        for number in range(PARTITIONS):
-            producer.produce(self.topic, b"x", partition=number)
-        assert producer.flush(60) == 0
+        write_records(self.servers, self.topic, dict.fromkeys(range(PARTITIONS), 1))
 
     def settings(self, **more: Any) -> dict[str, Any]:
         return {
@@ -297,9 +291,7 @@ def test_commits_are_fenced_by_generation_member_and_instance(scene: Scene) -> N
 
 
 def test_a_transaction_loop_commits_under_its_generation(scene: Scene) -> None:
-    admin = AdminClient({"bootstrap.servers": scene.servers})
-    for future in admin.create_topics([NewTopic(f"out-{scene.topic}", 1, 1)]).values():
-        future.result()
+    create_topic(scene.servers, f"out-{scene.topic}")
 
     def change(records: Sequence[Message], transaction: Transaction) -> None:
         for record in records:
@@ -420,20 +412,8 @@ def test_the_commands_show_and_reset_it(scene: Scene, capsys: pytest.CaptureFixt
         assert main(["log", "--groups", "--group", scene.group_id, *servers]) == 0
         shown = capsys.readouterr().out
         assert f"{scene.topic}(0-{PARTITIONS - 1})" in shown
-    assert (
-        main(
-            [
-                "groups",
-                "reset",
-                scene.group_id,
-                "--all-topics",
-                "--to-earliest",
-                "--execute",
-                *servers,
-            ]
-        )
-        == 0
-    )
+    reset = ("groups", "reset", scene.group_id, "--all-topics", "--to-earliest", "--execute")
+    assert main([*reset, *servers]) == 0
     assert scene.offsets() == dict.fromkeys(range(PARTITIONS), 0)
 
 

@@ -6,12 +6,8 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from confluent_kafka.admin import AdminClient
-from confluent_kafka.cimpl import NewTopic
 
 from groupsdk.testing import LocalKafka
-from groupsdk.testing.jars import fetch
-from groupsdk.testing.jvm import find_java
 from tests.kafka.migrating_group import (
     KINDS,
     NEW_KINDS,
@@ -28,7 +24,8 @@ from tests.kafka.migrating_group import (
     read_outputs,
 )
 from tests.support.go import built_go
-from tests.support.java import compiled
+from tests.support.java import java_command
+from tests.support.topics import create_topic
 from tests.support.workers import eventually
 
 
@@ -94,10 +91,8 @@ class Scene:
         self._library = library
         self._go_peer = go_peer
         self._stack = ExitStack()
-        admin = AdminClient({"bootstrap.servers": self.address})
-        topics = [NewTopic(self.topic, PARTITIONS, 1), NewTopic(outputs(self.topic), 1, 1)]
-        for future in admin.create_topics(topics).values():
-            future.result()
+        create_topic(self.address, self.topic, PARTITIONS)
+        create_topic(self.address, outputs(self.topic))
         self.load = Load(self.address, self.topic)
         self.records: GroupRecords | None = None
 
@@ -134,11 +129,8 @@ class Scene:
             return [self._go_peer, *where]
         if self._library == "librdkafka":
             return python_peer(self.address, self.group_id, self.topic, "uniform")
-        jars = fetch(["org.apache.kafka:kafka-clients:4.4.0"])
         source = _HERE / "java" / "NewProtocolPeer.java"
-        classpath = ":".join(map(str, [compiled(source, jars), *jars]))
-        options = ["-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
-        return [str(find_java().java), *options, "-cp", classpath, source.stem, *where]
+        return java_command(source, ["org.apache.kafka:kafka-clients:4.4.0"], *where)
 
     def settle(self, type_: str) -> None:
         """Wait until the group is at rest, and everybody agrees on who owns what."""

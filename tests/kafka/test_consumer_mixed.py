@@ -1,25 +1,18 @@
 """Share one group among our consumers and those of every other library, each of them leading once."""
 
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from confluent_kafka.admin import AdminClient
-from confluent_kafka.cimpl import NewTopic
-from typing_extensions import override
 
 from assignors import resolve
 from groupsdk.assignment import Cluster, Subscription
 from groupsdk.assignment.subscriptions import decode_assignment
 from groupsdk.broker.embedded import EmbeddedBroker
-from groupsdk.consumer import GroupConsumer
 from groupsdk.testing import LocalKafka
-from groupsdk.testing.jars import fetch
-from groupsdk.testing.jvm import find_java
-from tests.kafka.migrating_group import look
+from tests.kafka.migrating_group import look, python_peer
 from tests.support.consumers import (
     PACED_BY_TESTS,
     DrivenConsumer,
@@ -29,13 +22,13 @@ from tests.support.consumers import (
 )
 from tests.support.go import built_go
 from tests.support.groups import GroupSeen, describe_group
-from tests.support.java import compiled
+from tests.support.java import java_command
 from tests.support.processes import LineProgram
-from tests.support.workers import OnThread, eventually
+from tests.support.topics import create_topic
+from tests.support.workers import eventually
 
 
 _HERE = Path(__file__).parent
-_ROOT = _HERE.parents[1]
 _PARTITIONS = 11
 
 _JAVA_CLASSES = {
@@ -66,41 +59,6 @@ class Peer(LineProgram):
         assert said.split() == ["ready", "left"]
 
 
-class Ours(OnThread):
-    """One of our consumers on a thread of its own; a context manager."""
-
-    def __init__(self, servers: str, group_id: str, topic: str, strategy: list[str]) -> None:
-        super().__init__()
-        self.consumer = GroupConsumer(
-            bootstrap_servers=servers,
-            group_id=group_id,
-            partition_assignment_strategy=strategy,
-            session_timeout_ms=30_000,
-            heartbeat_interval_ms=200,
-            auto_offset_reset="earliest",
-        )
-        self.consumer.subscribe(topic, listener=self)
-        self.owned: set[tuple[str, int]] = set()
-        self.errors: list[BaseException] = []
-
-    def on_partitions_assigned(self, given: list[tuple[str, int]]) -> None:
-        self.owned |= set(given)
-
-    def on_partitions_revoked(self, given: list[tuple[str, int]]) -> None:
-        self.owned -= set(given)
-
-    @override
-    def _run(self) -> None:
-        try:
-            while not self._stop.is_set():
-                self.consumer.consume(100, 0.1)
-        except BaseException as error:
-            self.errors.append(error)
-            raise
-        finally:
-            self.consumer.close()
-
-
 @pytest.fixture(scope="module")
 def go_peer(tmp_path_factory: pytest.TempPathFactory) -> str:
     """The path of the built peer in Go."""
@@ -119,26 +77,10 @@ def command_of(
     if library == "franz-go":
         return [request.getfixturevalue("go_peer"), servers, group, topic, assignor]
     if not library.startswith("java-"):
-        module = "tests.kafka.consumer_peer"
-        return [
-            sys.executable,
-            "-W",
-            "ignore",
-            "-m",
-            module,
-            library,
-            servers,
-            group,
-            topic,
-            assignor,
-        ]
-    jars = fetch([f"org.apache.kafka:kafka-clients:{library.removeprefix('java-')}"])
-    source = _HERE / "java" / "GroupPeer.java"
-    classpath = ":".join(map(str, [compiled(source, jars), *jars]))
+        return python_peer(servers, group, topic, assignor, library)
+    clients = [f"org.apache.kafka:kafka-clients:{library.removeprefix('java-')}"]
     name = f"org.apache.kafka.clients.consumer.{_JAVA_CLASSES[assignor]}"
-    java = str(find_java().java)
-    options = ["-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
-    return [java, *options, "-cp", classpath, source.stem, servers, group, topic, name]
+    return java_command(_HERE / "java" / "GroupPeer.java", clients, servers, group, topic, name)
 
 
 class Matrix:
@@ -150,15 +92,21 @@ class Matrix:
         self.topic = f"topic-{group_id}"
         self.strategy = strategy
         self.stack = ExitStack()
-        admin = AdminClient({"bootstrap.servers": self.address})
-        for future in admin.create_topics([NewTopic(self.topic, _PARTITIONS, 1)]).values():
-            future.result()
+        create_topic(servers, self.topic, _PARTITIONS)
 
-    def join(self, count: int) -> list[Ours]:
-        made = [Ours(self.address, self.group_id, self.topic, self.strategy) for _ in range(count)]
+    def join(self, count: int) -> list[DrivenConsumer]:
+        settings = {
+            "bootstrap.servers": self.address,
+            "group.id": self.group_id,
+            "partition.assignment.strategy": self.strategy,
+            "session.timeout.ms": 30_000,
+            "heartbeat.interval.ms": 200,
+            "auto.offset.reset": "earliest",
+        }
+        made = [DrivenConsumer(self.topic, settings) for _ in range(count)]
         return [self.stack.enter_context(each) for each in made]
 
-    def settled(self, size: int, ours: list[Ours]) -> GroupSeen:
+    def settled(self, size: int, ours: list[DrivenConsumer]) -> GroupSeen:
         """Wait until the group has so many members and nothing more to move, then check it.
 
         Two looks that find the same: a cooperative group goes through states where all is well but
@@ -175,7 +123,8 @@ class Matrix:
             shares = self.shares(seen)
             whole = sum(map(len, shares.values())) == _PARTITIONS
             taken_up = all(
-                each.owned == shares.get(each.consumer.member_id(), set()) for each in ours
+                set(each.consumer.assignment()) == shares.get(each.consumer.member_id(), set())
+                for each in ours
             )
             last.append(seen)
             return seen if whole and taken_up and seen in last[:-1][-3:] else None
@@ -277,8 +226,7 @@ def test_classic_members_of_all_libraries_with_ours_of_the_consumer_protocol(
 ) -> None:
     servers = str(request.getfixturevalue(broker).bootstrap_servers)
     topic = f"topic-{group_id}"
-    admin = AdminClient({"bootstrap.servers": servers})
-    admin.create_topics([NewTopic(topic, _PARTITIONS, 1)])[topic].result()
+    create_topic(servers, topic, _PARTITIONS)
     command = command_of(library, servers, group_id, topic, assignor, request)
     group = Group("consumer", group_id, topic, servers, servers).configure()
 

@@ -14,12 +14,12 @@ from tests.kafka.driven_groups import (
     AnyGroup,
     ConsumerGroup,
     MemberGroup,
-    create_topic,
     driven_group,
 )
 from tests.support.brokers import QUICK_RESTART, running_again, telling_of_brokers
 from tests.support.cases import with_long
 from tests.support.consumers import PACED_BY_TESTS, PROTOCOLS
+from tests.support.topics import create_topic
 from tests.support.workers import Gate, await_stable, eventually
 
 
@@ -175,8 +175,11 @@ def test_coordinator_that_moves_within_the_session_costs_nobody_anything(
         at_first = cluster.coordinator_of(group_id)
         getattr(at_first, how)()
         cluster.wait_ready()
-        assert cluster.coordinator_of(group_id).node_id != at_first.node_id
+        now = cluster.coordinator_of(group_id)
+        assert now.node_id != at_first.node_id
         with telling_of_brokers(cluster, group_id):
+            for each in members:
+                group.await_coordinator(each, now.node_id)
             group.await_beats(*members)
             group.await_shared(*members)
         assert not [each for each in members if group.was_lost(each)]

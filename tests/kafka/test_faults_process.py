@@ -154,7 +154,6 @@ def test_caller_paused_past_its_poll_interval_does_not_act_on_what_it_had(
     crew.check_lost_at(one, resumed_ms)
 
 
-@members_alone
 def test_heartbeat_process_that_is_stopped_takes_the_belief_of_its_caller_away(
     crew: AnyCrew,
 ) -> None:

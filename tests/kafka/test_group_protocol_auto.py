@@ -7,18 +7,12 @@ from typing import Any
 
 import pytest
 from confluent_kafka.admin import (  # type: ignore[attr-defined]  # public, and not in its __all__
-    AclBinding,
-    AclBindingFilter,
-    AclOperation,
-    AclPermissionType,
     AdminClient,
     AlterConfigOpType,
     ConfigEntry,
     ConfigResource,
-    ResourcePatternType,
     ResourceType,
 )
-from confluent_kafka.cimpl import NewTopic
 from kafka import KafkaAdminClient
 
 from groupsdk.broker.embedded import EmbeddedBroker
@@ -34,12 +28,12 @@ from tests.support.consumers import (
     await_shared,
     tell,
 )
+from tests.support.topics import create_topic
 from tests.support.workers import eventually
 
 
 PARTITIONS = 4
 _PROPERTIES = PACED_BY_TESTS | {"group.consumer.session.timeout.ms": "6000"}
-Right = tuple[ResourceType, str, ResourcePatternType, str, str]
 pytestmark = pytest.mark.timeout(180)
 
 
@@ -106,11 +100,6 @@ def topic(group_id: str) -> str:
     return f"t-{group_id}"
 
 
-def create(address: str, topic: str) -> None:
-    admin = AdminClient({"bootstrap.servers": address})
-    admin.create_topics([NewTopic(topic, PARTITIONS, 1)])[topic].result()
-
-
 def said(caplog: pytest.LogCaptureFixture) -> list[str]:
     """Return what was logged of the choice."""
     return [
@@ -121,7 +110,7 @@ def said(caplog: pytest.LogCaptureFixture) -> list[str]:
 def test_a_switch_that_is_off_is_named_and_the_classic_protocol_used(
     address: str, group_id: str, topic: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    create(address, topic)
+    create_topic(address, topic, PARTITIONS)
     enable_consumer_protocol(address, False)
     with (
         caplog.at_level(logging.INFO, "groupsdk.consumer"),
@@ -140,7 +129,7 @@ def test_a_switch_that_is_off_is_named_and_the_classic_protocol_used(
 def test_a_service_follows_the_switch_one_restart_after_the_other(
     address: str, group_id: str, topic: str
 ) -> None:
-    create(address, topic)
+    create_topic(address, topic, PARTITIONS)
     enable_consumer_protocol(address, False)
     settings = settings_of(address, group_id)
     with ExitStack() as stack:
@@ -169,7 +158,7 @@ def test_a_service_follows_the_switch_one_restart_after_the_other(
 def test_a_switch_that_is_turned_off_takes_a_running_service_back(
     address: str, group_id: str, topic: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    create(address, topic)
+    create_topic(address, topic, PARTITIONS)
     settings = settings_of(address, group_id)
     with (
         caplog.at_level(logging.INFO, "groupsdk.consumer"),
@@ -190,42 +179,18 @@ def test_a_switch_that_is_turned_off_takes_a_running_service_back(
 
 
 @pytest.fixture
-def rights(secure_kafka: LocalKafka, group_id: str, topic: str) -> Iterator[Callable[[bool], None]]:
-    """Let mallory read the topic, and give the right to read the group or take it away."""
-    address = secure_kafka.bootstrap_servers_of("PLAINTEXT")
-    client = AdminClient({"bootstrap.servers": address})
-    create(address, topic)
-    to_topic = (ResourceType.TOPIC, topic, ResourcePatternType.LITERAL, "User:mallory", "*")
-    to_group = (ResourceType.GROUP, group_id, ResourcePatternType.LITERAL, "User:mallory", "*")
-
-    def await_acls(right: Right, there: bool) -> None:
-        """Wait for Kafka's authorizer, which follows a moment after the answer."""
-        anything = AclBindingFilter(*right, AclOperation.ANY, AclPermissionType.ANY)
-        eventually(lambda: bool(client.describe_acls(anything).result(60)) is there)
-
-    def allow(right: Right) -> None:
-        binding = AclBinding(*right, AclOperation.READ, AclPermissionType.ALLOW)
-        for future in client.create_acls([binding]).values():
-            future.result(60)
-        await_acls(right, True)
-
-    def deny(right: Right) -> None:
-        anything = AclBindingFilter(*right, AclOperation.ANY, AclPermissionType.ANY)
-        for future in client.delete_acls([anything]).values():
-            future.result(60)
-        await_acls(right, False)
-
-    allow(to_topic)
-    yield lambda given: (allow if given else deny)(to_group)
-    deny(to_group)
-    deny(to_topic)
+def readable_topic(secure_kafka: LocalKafka, may_read: Callable[..., None], topic: str) -> str:
+    """A topic that mallory may read."""
+    create_topic(secure_kafka.bootstrap_servers_of("PLAINTEXT"), topic, PARTITIONS)
+    may_read(ResourceType.TOPIC, topic, True)
+    return topic
 
 
 def test_a_right_that_is_lacking_is_told_and_no_reason_for_the_classic_protocol(
     secure_kafka: LocalKafka,
     rights: Callable[[bool], None],
     group_id: str,
-    topic: str,
+    readable_topic: str,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     address = secure_kafka.bootstrap_servers_of("SASL_PLAINTEXT")
@@ -237,14 +202,14 @@ def test_a_right_that_is_lacking_is_told_and_no_reason_for_the_classic_protocol(
     }
     with caplog.at_level(logging.INFO, "groupsdk.consumer"):
         with GroupConsumer(settings) as refused:
-            refused.subscribe(topic)
+            refused.subscribe(readable_topic)
             with pytest.raises(GroupAuthorizationError, match="GROUP_AUTHORIZATION_FAILED"):
                 refused.poll(60)
             assert refused.group_protocol == "consumer"
         assert not said(caplog)
         rights(True)
         # it may not describe the group's configuration, so the session timeout is not known
-        with DrivenConsumer(topic, settings) as driven:
+        with DrivenConsumer(readable_topic, settings) as driven:
             await_shared(PARTITIONS, driven)
             assert driven.consumer.group_protocol == "consumer"
         assert not driven.errors
@@ -256,7 +221,7 @@ def test_a_right_that_is_taken_away_and_given_back_costs_no_restart(
     secure_kafka: LocalKafka,
     rights: Callable[[bool], None],
     group_id: str,
-    topic: str,
+    readable_topic: str,
     protocol: str,
 ) -> None:
     """In both protocols the refusal is raised by polls, and a consumer that polls on reads on once it may."""
@@ -278,7 +243,7 @@ def test_a_right_that_is_taken_away_and_given_back_costs_no_restart(
     def refused() -> bool:
         return any(isinstance(each, GroupAuthorizationError) for each in driven.errors)
 
-    with DrivenConsumer(topic, settings) as driven:
+    with DrivenConsumer(readable_topic, settings) as driven:
         eventually(refused, lambda: tell(driven))  # the join
         rights(True)
         await_shared(PARTITIONS, driven)
@@ -297,7 +262,7 @@ def test_a_group_that_cannot_change_its_protocol_is_joined_by_the_one_that_it_ha
     policy = {"group.consumer.migration.policy": "disabled"}
     with LocalKafka(properties=_PROPERTIES | policy) as kafka:
         address = kafka.bootstrap_servers
-        create(address, topic)
+        create_topic(address, topic, PARTITIONS)
         classic = settings_of(address, group_id) | {"group.protocol": "classic"}
         with DrivenConsumer(topic, classic) as old:
             await_shared(PARTITIONS, old)
@@ -323,7 +288,7 @@ def test_a_release_without_the_protocol_is_joined_by_the_classic_one(
 ) -> None:
     with LocalKafka(version=version) as kafka:
         address = kafka.bootstrap_servers
-        create(address, topic)
+        create_topic(address, topic, PARTITIONS)
         with (
             caplog.at_level(logging.INFO, "groupsdk.consumer"),
             DrivenConsumer(topic, settings_of(address, group_id)) as driven,

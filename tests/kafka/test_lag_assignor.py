@@ -5,14 +5,12 @@ from contextlib import ExitStack, closing
 from typing import Any, Final
 
 import pytest
-from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient
-from confluent_kafka.cimpl import NewTopic
 
 from groupsdk.assignment import TopicPartition
 from groupsdk.broker.embedded import EmbeddedBroker
 from groupsdk.consumer import GroupConsumer
 from groupsdk.testing import LocalKafka
+from tests.support.topics import create_topic, write_records
 from tests.support.workers import eventually
 
 
@@ -40,12 +38,8 @@ class Trio:
     def __init__(self, servers: str, group_id: str, **settings: Any) -> None:
         self.servers = servers
         self.topic = f"t-{group_id}"
-        admin = AdminClient({"bootstrap.servers": servers})
-        names = (self.topic, f"other-{group_id}")
-        for future in admin.create_topics(
-            [NewTopic(each, PARTITIONS, 1) for each in names]
-        ).values():
-            future.result()
+        for name in (self.topic, f"other-{group_id}"):
+            create_topic(servers, name, PARTITIONS)
         self.write(dict.fromkeys(range(PARTITIONS), 1))
         given = {
             "bootstrap_servers": servers,
@@ -56,11 +50,7 @@ class Trio:
         self.consumers = [GroupConsumer(given, client_id=f"c-{each}") for each in range(3)]
 
     def write(self, counts: dict[int, int]) -> None:
-        producer = Producer({"bootstrap.servers": self.servers})
-        for partition, count in counts.items():
-            for _ in range(count):
-                producer.produce(self.topic, b"x", partition=partition)
-        assert producer.flush(60) == 0
+        write_records(self.servers, self.topic, counts)
 
     def until(self, done: Callable[[], object], count: int = 0) -> None:
         def look() -> object:

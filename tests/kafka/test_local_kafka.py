@@ -18,11 +18,11 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # its types m
     AdminClient,
     ConfigResource,
 )
-from confluent_kafka.cimpl import NewTopic
 
 from groupsdk.testing import BrokerStartError, LocalKafka, LocalKafkaError
 from groupsdk.testing.probe import Probe
 from tests.support.cases import with_long
+from tests.support.topics import create_topic
 from tests.support.workers import eventually
 
 
@@ -37,11 +37,6 @@ def _settings(servers: str, **settings: str) -> dict[str, Any]:
 
 def _brokers(servers: str, **settings: str) -> set[int]:
     return set(AdminClient(_settings(servers, **settings)).list_topics(timeout=_TIMEOUT_S).brokers)
-
-
-def _create_topic(kafka: LocalKafka, name: str) -> None:
-    admin = AdminClient(_settings(kafka.bootstrap_servers))
-    admin.create_topics([NewTopic(name, 1)])[name].result(_TIMEOUT_S)
 
 
 def _produce(kafka: LocalKafka, topic: str, *values: bytes) -> None:
@@ -125,7 +120,7 @@ def test_halted_machine_costs_a_single_broker_nothing_until_it_is_started_again(
 def test_restart_keeps_ports_and_data(own_kafka: StartKafka) -> None:
     kafka = own_kafka()
     servers = kafka.bootstrap_servers
-    _create_topic(kafka, "kept")
+    create_topic(kafka.bootstrap_servers, "kept")
     _produce(kafka, "kept", b"one", b"two")
     kafka.restart()
     assert kafka.bootstrap_servers == servers
@@ -134,7 +129,7 @@ def test_restart_keeps_ports_and_data(own_kafka: StartKafka) -> None:
 
 def test_kill_and_start_keep_data(own_kafka: StartKafka) -> None:
     kafka = own_kafka()
-    _create_topic(kafka, "kept")
+    create_topic(kafka.bootstrap_servers, "kept")
     _produce(kafka, "kept", b"one")
     kafka.kill()
     assert not kafka.nodes[0].running
@@ -169,7 +164,7 @@ def test_paused_broker_can_be_killed_and_stopped(own_kafka: StartKafka) -> None:
 
 def test_data_dir_is_kept_and_used_again(kafka_installed: None, tmp_path: Path) -> None:
     with LocalKafka(data_dir=tmp_path) as kafka:
-        _create_topic(kafka, "kept")
+        create_topic(kafka.bootstrap_servers, "kept")
         _produce(kafka, "kept", b"one")
     with LocalKafka(data_dir=tmp_path) as kafka:
         assert _read(kafka, "kept", 1) == [b"one"]
@@ -208,7 +203,7 @@ def test_coordinator_log_on_request(own_kafka: StartKafka, group_id: str) -> Non
     kafka = own_kafka(log=True)
     consumer = Consumer(_settings(kafka.bootstrap_servers, group_id=group_id))
     try:
-        _create_topic(kafka, "watched")
+        create_topic(kafka.bootstrap_servers, "watched")
         consumer.subscribe(["watched"])
         consumer.poll(0)
         while group_id not in kafka.nodes[0].log_file.read_text():
@@ -285,7 +280,7 @@ class TestCluster:
         self, kafka_cluster: LocalKafka, group_id: str
     ) -> None:
         topic = f"moving-{uuid.uuid4().hex}"
-        _create_topic(kafka_cluster, topic)
+        create_topic(kafka_cluster.bootstrap_servers, topic)
         consumer = Consumer(_settings(kafka_cluster.bootstrap_servers, group_id=group_id))
         try:
             consumer.commit(offsets=[TopicPartition(topic, 0, 42)], asynchronous=False)

@@ -1,7 +1,6 @@
 """User code that raises, hangs, is slow, is interrupted or closes its member, on a real broker."""
 
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable
 
 import pytest
 
@@ -24,22 +23,6 @@ from tests.support.workers import (
 CALLBACKS = ["on_join_prepare", "metadata", "perform_assignment", "on_join_complete"]
 
 NewMember = Callable[..., RecordingMember]
-
-
-@pytest.fixture
-def new_member(kafka: LocalKafka, group_id: str) -> Iterator[NewMember]:
-    """Make members of the test's group on the shared broker; they are closed at the end."""
-    made: list[RecordingMember] = []
-
-    def make(**settings: Any) -> RecordingMember:
-        defaults = {"bootstrap_servers": kafka.bootstrap_servers, "group_id": group_id}
-        made.append(RecordingMember(**(defaults | settings)))
-        return made[-1]
-
-    yield make
-    for member in made:
-        member.hooks.clear()
-        member.close(1.0)
 
 
 class _BoomError(Exception):

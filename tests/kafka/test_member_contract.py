@@ -2,7 +2,7 @@
 
 import contextlib
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -31,20 +31,6 @@ from tests.support.workers import (
 
 NewMember = Callable[..., RecordingMember]
 StartKafka = Callable[..., LocalKafka]
-
-
-@pytest.fixture
-def new_member(kafka: LocalKafka, group_id: str) -> Iterator[NewMember]:
-    """Make members of the test's group on the shared broker; they are closed at the end."""
-    with contextlib.ExitStack() as stack:
-
-        def make(**settings: Any) -> RecordingMember:
-            defaults = {"bootstrap_servers": kafka.bootstrap_servers, "group_id": group_id}
-            member = RecordingMember(**(defaults | settings))
-            stack.callback(member.close, 1.0)
-            return member
-
-        yield make
 
 
 class TestOneMember:

@@ -8,14 +8,13 @@ from typing import Any, Final
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient
-from confluent_kafka.cimpl import NewTopic
 
 from groupsdk.consumer import GroupConsumer, SubscriptionPattern
 from groupsdk.errors import FencedInstanceIdError, UnsupportedVersionError
 from groupsdk.history.sources.topic_reader import TopicReader
 from groupsdk.testing import LocalKafka
 from tests.support.old_kafka import OldKafka
+from tests.support.topics import create_topic
 from tests.support.workers import (
     TIMEOUT_S,
     Driven,
@@ -98,8 +97,7 @@ def test_consumers_of_two_libraries_share_a_group_cooperatively(
     release: Release, group_id: str
 ) -> None:
     servers: dict[str, Any] = {"bootstrap.servers": release[1]}
-    admin = AdminClient(servers)
-    admin.create_topics([NewTopic(group_id, 4, 1)])[group_id].result(TIMEOUT_S)
+    create_topic(release[1], group_id, 4)
     settings: dict[str, Any] = {
         **servers,
         "group.id": group_id,
@@ -136,8 +134,7 @@ def test_consumers_of_two_libraries_share_a_group_cooperatively(
 @pytest.mark.parametrize("protocol", ["auto", "consumer"])
 def test_a_pattern_of_the_broker_needs_4_0(release: Release, group_id: str, protocol: Any) -> None:
     servers = release[1]
-    admin = AdminClient({"bootstrap.servers": servers})
-    admin.create_topics([NewTopic(group_id, 1, 1)])[group_id].result(TIMEOUT_S)
+    create_topic(servers, group_id)
     with GroupConsumer(
         bootstrap_servers=servers, group_id=group_id, group_protocol=protocol
     ) as consumer:

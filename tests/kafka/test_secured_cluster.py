@@ -15,7 +15,6 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # public, and
     ScramMechanism,
     UserScramCredentialUpsertion,
 )
-from confluent_kafka.cimpl import NewTopic
 from typing_extensions import override
 
 from groupsdk.consumer import GroupConsumer
@@ -28,6 +27,7 @@ from tests.support.brokers import (
     running_again,
     telling_of_brokers,
 )
+from tests.support.topics import create_topic
 from tests.support.workers import (
     TIMEOUT_S,
     Driven,
@@ -139,8 +139,7 @@ class Load:
         servers = {"bootstrap.servers": kafka.bootstrap_servers_of("PLAINTEXT")}
         self.admin = AdminClient(servers | quiet)
         self.topic = f"t-{group_id}"
-        for future in self.admin.create_topics([NewTopic(self.topic, 3, 3)]).values():
-            future.result(TIMEOUT_S)
+        create_topic(servers["bootstrap.servers"], self.topic, 3, 3)
         self._producer_log = _RecentLines()
         told = {"debug": "broker,topic,metadata", "logger": self._producer_log}
         self.producer = Producer({"acks": "all"} | servers | quiet | told)

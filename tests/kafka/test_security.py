@@ -9,15 +9,6 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from confluent_kafka.admin import (  # type: ignore[attr-defined]  # public, and not in its __all__
-    AclBinding,
-    AclBindingFilter,
-    AclOperation,
-    AclPermissionType,
-    AdminClient,
-    ResourcePatternType,
-    ResourceType,
-)
 
 from groupsdk import OAuthToken
 from groupsdk.errors import (
@@ -280,30 +271,6 @@ class TestWrongDoor:
         )
         text = _refusal(member, AuthenticationError, secrets)
         assert "security.protocol" in text.replace("_", ".")
-
-
-@pytest.fixture
-def rights(secure_kafka: LocalKafka, group_id: str) -> Iterator[Callable[[bool], None]]:
-    """Give mallory the right to read the test's group, or take it away."""
-    client = AdminClient(
-        {"bootstrap.servers": secure_kafka.bootstrap_servers_of("PLAINTEXT")},
-    )
-    right = (ResourceType.GROUP, group_id, ResourcePatternType.LITERAL, "User:mallory", "*")
-    anything = AclBindingFilter(*right, AclOperation.ANY, AclPermissionType.ANY)
-
-    def give(given: bool) -> None:
-        if given:
-            allow = AclBinding(*right, AclOperation.READ, AclPermissionType.ALLOW)
-            futures = list(client.create_acls([allow]).values())
-        else:
-            futures = list(client.delete_acls([anything]).values())
-        for future in futures:
-            future.result(60)
-        # Kafka's authorizer follows a moment after the answer
-        eventually(lambda: bool(client.describe_acls(anything).result(60)) is given)
-
-    yield give
-    give(False)
 
 
 _MALLORY = {

@@ -11,6 +11,7 @@ from itertools import combinations, permutations
 from pathlib import Path
 from typing import Any, Final, Self
 
+from confluent_kafka import Message
 from typing_extensions import override
 
 from groupsdk.assignment import TopicPartition
@@ -39,7 +40,6 @@ PACED_BY_TESTS: Final = {
 }
 """Properties of a broker whose groups may have the short sessions of `Group`."""
 
-_ROOT = Path(__file__).parents[2]
 _GROUP_RESOURCE = 32
 
 
@@ -149,6 +149,9 @@ class DrivenConsumer(OnThread):
         if hook is not None:
             hook()
 
+    def take(self, messages: list[Message]) -> None:
+        """Be given what was read."""
+
     def heard(self, name: str) -> list[frozenset[int]]:
         """Return what it was told by one callback, without calls that had no partitions."""
         return [given for told, given in list(self.told) if told == name and given]
@@ -180,7 +183,7 @@ class DrivenConsumer(OnThread):
             if away is not None:
                 away()
             try:
-                self.consumer.consume(100, 0.02)
+                self.take(self.consumer.consume(100, 0.02))
             except BaseException as error:  # noqa: BLE001  # for the test to look at
                 self.errors.append(error)
                 if isinstance(error, GroupSdkError) and error.fatal:

@@ -15,16 +15,13 @@ from groupsdk.testing.jvm import find_java, find_javac
 from groupsdk.testing.watchdog import WATCHDOG
 
 
+QUICK = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 _COMPILE_TIMEOUT_S = 120
 _STDERR_LINES = 40
 
 
 class JavaError(LocalKafkaError):
     """A Java program does not compile, ended, or did not answer in time; the text shows what it wrote."""
-
-
-def _classpath(parts: Sequence[Path]) -> str:
-    return ":".join(map(str, parts))
 
 
 def compiled(source: Path, jars: Sequence[Path]) -> Path:
@@ -39,7 +36,7 @@ def compiled(source: Path, jars: Sequence[Path]) -> Path:
 
     def make(scratch: Path) -> None:
         command = [str(javac), "-proc:none", "-nowarn", "-d", str(scratch)]
-        command += ["-cp", _classpath(jars)] if jars else []
+        command += ["-cp", ":".join(map(str, jars))] if jars else []
         done = subprocess.run(
             [*command, str(source)],
             capture_output=True,
@@ -51,6 +48,15 @@ def compiled(source: Path, jars: Sequence[Path]) -> Path:
             raise JavaError(f"{source} does not compile:\n{done.stdout}{done.stderr}")
 
     return made_once(cache_root() / "java" / identity.hexdigest()[:20], make)
+
+
+def java_command(
+    source: Path, coordinates: Sequence[str], *arguments: str, options: Sequence[str] = QUICK
+) -> list[str]:
+    """Compile a program of one source file and return the command line that runs it."""
+    jars = fetch(coordinates) if coordinates else []
+    path = ":".join(map(str, [compiled(source, jars), *jars]))
+    return [str(find_java().java), *options, "-cp", path, source.stem, *arguments]
 
 
 class JavaProgram:
@@ -81,14 +87,13 @@ class JavaProgram:
         self._said: list[str] = []
 
     def __enter__(self) -> Self:
-        jars = fetch(self._coordinates) if self._coordinates else []
-        classes = compiled(self._source, jars)
-        java = find_java().java
-        command = [str(java), "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
-        command += [*self._options, "-cp", _classpath([classes, *jars])]
-        command += [self._source.stem, *self._arguments]
         self._process = subprocess.Popen(
-            command,
+            java_command(
+                self._source,
+                self._coordinates,
+                *self._arguments,
+                options=(*QUICK, *self._options),
+            ),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -198,17 +203,9 @@ def run(
     timeout_ms: int = 60_000,
 ) -> str:
     """Run a program to its end and return its whole output; an exit status other than 0 is a JavaError."""
-    jars = fetch(coordinates) if coordinates else []
-    classes = compiled(source, jars)
-    command = [
-        str(find_java().java),
-        "-XX:TieredStopAtLevel=1",
-        "-cp",
-        _classpath([classes, *jars]),
-    ]
     try:
         done = subprocess.run(
-            [*command, source.stem, *arguments],
+            java_command(source, coordinates, *arguments, options=["-XX:TieredStopAtLevel=1"]),
             input=text,
             capture_output=True,
             text=True,

@@ -25,7 +25,6 @@ T = TypeVar("T")
 TIMEOUT_S = 60.0
 """How long a test waits for what has to happen; nothing ever takes that long."""
 
-_ROOT = Path(__file__).parents[2]
 _LOOK_AGAIN_S = 0.005
 
 

@@ -13,13 +13,10 @@ from pathlib import Path
 from typing import Final, Self
 
 from confluent_kafka import Consumer, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient
-from confluent_kafka.cimpl import NewTopic
 
-from groupsdk.testing.jars import fetch
-from groupsdk.testing.jvm import find_java
 from groupsdk.testing.watchdog import WATCHDOG
-from tests.support.java import compiled
+from tests.support.java import java_command
+from tests.support.topics import create_topic
 from tests.support.workers import eventually
 
 
@@ -127,17 +124,12 @@ class Storm:
         if library == "franz-go":
             return [str(go_member), *arguments]
         if library == "java":
-            jars = fetch(["org.apache.kafka:kafka-clients:4.3.1"])
-            path = ":".join(map(str, [compiled(_JAVA, jars), *jars]))
-            options = ["-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", path]
-            return [str(find_java().java), *options, _JAVA.stem, *arguments]
+            return java_command(_JAVA, ["org.apache.kafka:kafka-clients:4.3.1"], *arguments)
         module = "tests.survival.storm.python_member"
         return [sys.executable, "-m", module, library, *arguments]
 
     def __enter__(self) -> Self:
-        admin = AdminClient({"bootstrap.servers": self._servers})
-        for created in admin.create_topics([NewTopic(self._topic, PARTITIONS, 1)]).values():
-            created.result()
+        create_topic(self._servers, self._topic, PARTITIONS)
         for each in self._members:
             each.start()
         return self
