@@ -54,6 +54,13 @@ def paced_kafka(kafka_installed: None, paced_proxy: FaultProxy) -> Iterator[Loca
         yield kafka
 
 
+@pytest.fixture(scope="module")
+def paced_embedded() -> Iterator[EmbeddedBroker]:
+    """A broker of ours with the pace of `paced_kafka`."""
+    with EmbeddedBroker(PACED_BY_TESTS) as broker:
+        yield broker
+
+
 @pytest.fixture
 def way(paced_kafka: LocalKafka, paced_proxy: FaultProxy) -> Iterator[FaultProxy]:
     """The way to `paced_kafka` that can fail."""

@@ -6,6 +6,7 @@ import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from typing import Any
 
@@ -18,7 +19,7 @@ from confluent_kafka import (
     TopicPartition as NativePartition,
 )
 from confluent_kafka.admin import AdminClient
-from confluent_kafka.cimpl import NewPartitions, NewTopic
+from confluent_kafka.cimpl import NewPartitions
 from typing_extensions import override
 
 from groupsdk.assignment import TopicPartition
@@ -33,7 +34,7 @@ from groupsdk.errors import (
     NoGenerationError,
 )
 from groupsdk.testing import LocalKafka
-from tests.support.consumers import DrivenConsumer, await_rest, await_shared
+from tests.support.consumers import PROTOCOLS, DrivenConsumer, await_rest, await_shared
 from tests.support.topics import create_topic
 from tests.support.workers import Gate, eventually
 
@@ -48,6 +49,17 @@ class Cluster:
         self.admin = AdminClient({"bootstrap.servers": servers})
         self.producer = Producer({"bootstrap.servers": servers, "linger.ms": 5})
         self.written: dict[int, int] = defaultdict(int)
+
+    def settings(self, protocol: str = "classic", **more: Any) -> dict[str, Any]:
+        """Return the settings of a consumer, `more` of them in the spelling of keywords."""
+        given = {
+            "bootstrap_servers": self.servers,
+            "group_id": self.group_id,
+            "group_protocol": protocol,
+            "auto_offset_reset": "earliest",
+        }
+        quick = {"heartbeat_interval_ms": 150} if protocol == "classic" else {}
+        return given | quick | more
 
     def create(self, topic: str, count: int) -> None:
         create_topic(self.servers, topic, count)
@@ -114,17 +126,10 @@ class Running(DrivenConsumer):
         gate: Gate | None = None,
         **settings: Any,
     ) -> None:
-        given = {
-            "bootstrap_servers": cluster.servers,
-            "group_id": cluster.group_id,
-            "auto_offset_reset": "earliest",
-            "session_timeout_ms": 30_000,
-            "heartbeat_interval_ms": 150,
-            "auto_commit_interval_ms": 200,
-        }
+        given = {"session_timeout_ms": 30_000, "auto_commit_interval_ms": 200}
         self._gate = gate
         self._ledger = ledger
-        super().__init__(cluster.topic, given | settings)
+        super().__init__(cluster.topic, cluster.settings(**given | settings))
 
     @override
     def take(self, messages: list[Message]) -> None:
@@ -264,13 +269,7 @@ def test_topics_that_grow_come_and_go_while_they_are_consumed(cluster: Cluster) 
         await_shared(2, member)
         cluster.grow(5)
         await_shared(5, member)
-    consumer = GroupConsumer(
-        bootstrap_servers=cluster.servers,
-        group_id=cluster.group_id,
-        metadata_max_age_ms=400,
-        heartbeat_interval_ms=150,
-    )
-    with consumer:
+    with GroupConsumer(cluster.settings(metadata_max_age_ms=400)) as consumer:
         consumer.subscribe(f"^{cluster.topic}")
 
         def owns(*topics: str) -> Callable[[], bool]:
@@ -291,29 +290,18 @@ def test_an_offset_out_of_range_is_reset(cluster: Cluster) -> None:
     cluster.create(cluster.topic, 1)
     cluster.write(10, 1)
 
-    def first(**settings: Any) -> Any:
-        with GroupConsumer(
-            bootstrap_servers=cluster.servers,
-            group_id=cluster.group_id,
-            enable_auto_commit=False,
-            heartbeat_interval_ms=150,
-            **settings,
-        ) as consumer:
+    def first(reset: str) -> Any:
+        settings = cluster.settings(enable_auto_commit=False, auto_offset_reset=reset)
+        with GroupConsumer(settings) as consumer:
             consumer.subscribe(cluster.topic)
             eventually(lambda: (consumer.consume(1, 0), consumer.assignment())[1])
             consumer.commit(offsets=[NativePartition(cluster.topic, 0, 1_000)], asynchronous=False)
-        with GroupConsumer(
-            bootstrap_servers=cluster.servers,
-            group_id=cluster.group_id,
-            enable_auto_commit=False,
-            heartbeat_interval_ms=150,
-            **settings,
-        ) as consumer:
+        with GroupConsumer(settings) as consumer:
             consumer.subscribe(cluster.topic)
             return eventually(lambda: consumer.poll(1))
 
-    assert first(auto_offset_reset="earliest").offset() == 0
-    error = first(auto_offset_reset="none").error()
+    assert first("earliest").offset() == 0
+    error = first("none").error()
     assert error is not None
     assert error.code() == KafkaError._AUTO_OFFSET_RESET
 
@@ -325,15 +313,14 @@ def test_a_stale_snapshot_is_fenced_in_a_transaction(cluster: Cluster) -> None:
         {"bootstrap.servers": cluster.servers, "transactional.id": cluster.group_id}
     )
     producer.init_transactions(60)
+    settings = cluster.settings(enable_auto_commit=False)
     offsets = [NativePartition(cluster.topic, 0, 2)]
-    with Running(cluster, enable_auto_commit=False) as first:
+    with DrivenConsumer(cluster.topic, settings) as first:
         with pytest.raises(NoGenerationError):
-            GroupConsumer(
-                bootstrap_servers=cluster.servers, group_id=cluster.group_id
-            ).snapshot().to_confluent()
+            GroupConsumer(settings).snapshot().to_confluent()
         await_shared(2, first)
         stale = first.consumer.snapshot().to_confluent()
-        with Running(cluster, enable_auto_commit=False) as second:
+        with DrivenConsumer(cluster.topic, settings) as second:
             await_shared(2, first, second)
             producer.begin_transaction()
             with pytest.raises(KafkaException) as caught:
@@ -345,7 +332,7 @@ def test_a_stale_snapshot_is_fenced_in_a_transaction(cluster: Cluster) -> None:
             producer.send_offsets_to_transaction(offsets, fresh, 60)
             producer.commit_transaction(60)
 
-    with GroupConsumer(bootstrap_servers=cluster.servers, group_id=cluster.group_id) as reader:
+    with GroupConsumer(settings) as reader:
         reader.subscribe(cluster.topic)
         eventually(lambda: (reader.consume(1, 0), reader.assignment())[1])
         (found,) = reader.committed([TopicPartition(cluster.topic, 0)])
@@ -417,15 +404,9 @@ def test_both_halves_use_the_same_credentials(
     if mechanism is not None:
         settings |= {"sasl.mechanism": mechanism, "sasl.username": "alice"}
         settings["sasl.password"] = "alice-secret"
-    admin = {
-        key: value
-        for key, value in settings.items()
-        if not key.startswith(("group", "auto")) and key != "ssl.endpoint"
-    }
+    admin = {key: value for key, value in settings.items() if not key.startswith(("group", "auto"))}
     topic = f"t-{group_id}"
-    client = AdminClient(admin)
-    for future in client.create_topics([NewTopic(topic, 1, 1)]).values():
-        future.result()
+    create_topic(secure_kafka.bootstrap_servers_of("PLAINTEXT"), topic)
     producer = Producer(admin)
     producer.produce(topic, b"secret record")
     producer.flush()
@@ -473,14 +454,12 @@ def test_a_member_without_a_common_assignor_is_refused(cluster: Cluster) -> None
         assert isinstance(other.errors[0], InconsistentGroupProtocolError)
 
 
-async def test_asyncio_reads_and_commits_beside_a_thread(cluster: Cluster) -> None:
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+async def test_asyncio_reads_and_commits_beside_a_thread(cluster: Cluster, protocol: str) -> None:
     cluster.create(cluster.topic, 4)
     cluster.write(200, 4)
     seen: set[tuple[int, int]] = set()
-    settings = {"bootstrap.servers": cluster.servers, "group.id": cluster.group_id}
-    async with AsyncGroupConsumer(
-        settings, auto_offset_reset="earliest", heartbeat_interval_ms=150
-    ) as consumer:
+    async with AsyncGroupConsumer(cluster.settings(protocol)) as consumer:
         await consumer.subscribe(cluster.topic)
         async with asyncio.timeout(60):
             while len(seen) < 200:
@@ -489,9 +468,13 @@ async def test_asyncio_reads_and_commits_beside_a_thread(cluster: Cluster) -> No
         await consumer.commit()
         found = await consumer.committed(consumer.assignment())
         assert [each.offset for each in found] == [50] * 4
+        assert consumer.group_protocol == protocol
 
 
-def test_records_are_processed_in_order_by_threads_of_two_members(cluster: Cluster) -> None:
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_records_are_processed_in_order_by_threads_of_two_members(
+    cluster: Cluster, protocol: str
+) -> None:
     cluster.create(cluster.topic, 6)
     cluster.write(1_200, 6)
     ledger = Ledger()
@@ -500,33 +483,23 @@ def test_records_are_processed_in_order_by_threads_of_two_members(cluster: Clust
         ledger.add(TopicPartition(message.topic(), message.partition()), message.offset(), 0)
 
     def processor() -> PartitionProcessor:
-        made = PartitionProcessor(
-            GroupConsumer(
-                bootstrap_servers=cluster.servers,
-                group_id=cluster.group_id,
-                auto_offset_reset="earliest",
-                heartbeat_interval_ms=150,
-                enable_auto_offset_store=False,
-                partition_assignment_strategy="cooperative-sticky",
-            ),
-            handle,
-            max_waiting=20,
-            batch=50,
+        own = {"partition_assignment_strategy": "cooperative-sticky"}
+        settings = cluster.settings(
+            protocol, enable_auto_offset_store=False, **(own if protocol == "classic" else {})
         )
+        made = PartitionProcessor(GroupConsumer(settings), handle, max_waiting=20, batch=50)
         made.subscribe(cluster.topic)
         return made
 
-    with processor() as first, processor() as second:
-        threads = [threading.Thread(target=each.run) for each in (first, second)]
-        for thread in threads:
-            thread.start()
+    with processor() as first, processor() as second, ThreadPoolExecutor(2) as pool:
+        running = [pool.submit(each.run) for each in (first, second)]
         try:
             eventually(lambda: sum(map(len, ledger.offsets().values())) == 1_200)
         finally:
             first.stop()
             second.stop()
-            for thread in threads:
-                thread.join(60)
+        for each in running:
+            each.result(60)
     for number in range(6):
         offsets = [offset for (_, each), offset, _ in ledger.entries if each == number]
         assert offsets == list(range(200))

@@ -4,7 +4,7 @@ import asyncio
 import random
 import signal
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -13,7 +13,6 @@ from typing_extensions import override
 
 from groupsdk.assignment import TopicPartition
 from groupsdk.assignment.subscriptions import decode_assignment
-from groupsdk.broker.embedded import EmbeddedBroker
 from groupsdk.consumer import GroupConsumer
 from groupsdk.consumer.aio import AsyncGroupConsumer
 from groupsdk.consumer.config import ConsumerConfig
@@ -24,7 +23,6 @@ from groupsdk.member.consumer.state import ConsumerMemberState
 from groupsdk.types import ProtocolMetadata
 from tests.kafka.migrating_group import Load, look, place
 from tests.support.consumers import (
-    PACED_BY_TESTS,
     PROTOCOLS,
     Group,
     OwnerWitness,
@@ -56,13 +54,6 @@ def new_group(request: pytest.FixtureRequest, group_id: str) -> NewGroup:
         return Group(protocol, group_id, topic, address=address, **given).configure()
 
     return make
-
-
-@pytest.fixture(scope="module")
-def paced_embedded() -> Iterator[EmbeddedBroker]:
-    """A broker of ours with the pace of `paced_kafka`."""
-    with EmbeddedBroker({key: int(value) for key, value in PACED_BY_TESTS.items()}) as broker:
-        yield broker
 
 
 consumer_protocol_alone = pytest.mark.parametrize("new_group", ["consumer"], indirect=True)

@@ -1,7 +1,6 @@
 """Share one group among our consumers and those of every other library, each of them leading once."""
 
 import time
-from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -10,11 +9,8 @@ import pytest
 from assignors import resolve
 from groupsdk.assignment import Cluster, Subscription
 from groupsdk.assignment.subscriptions import decode_assignment
-from groupsdk.broker.embedded import EmbeddedBroker
-from groupsdk.testing import LocalKafka
 from tests.kafka.migrating_group import look, python_peer
 from tests.support.consumers import (
-    PACED_BY_TESTS,
     DrivenConsumer,
     Group,
     OwnerWitness,
@@ -196,20 +192,6 @@ QUICK_NEW = [
     ("aiokafka", "roundrobin"),
     ("franz-go", "cooperative-sticky"),
 ]
-
-
-@pytest.fixture(scope="module")
-def paced_kafka(kafka_installed: None) -> Iterator[LocalKafka]:
-    """A broker of Kafka whose members of the consumer protocol heartbeat often."""
-    with LocalKafka(properties=PACED_BY_TESTS) as kafka:
-        yield kafka
-
-
-@pytest.fixture(scope="module")
-def paced_embedded() -> Iterator[EmbeddedBroker]:
-    """One of ours that does the same."""
-    with EmbeddedBroker({key: int(value) for key, value in PACED_BY_TESTS.items()}) as broker:
-        yield broker
 
 
 @pytest.mark.timeout(180)

@@ -1,8 +1,6 @@
 """Our consumers by the consumer protocol (KIP-848), on Kafka and on the embedded broker, alone and beside others."""
 
-import threading
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable
 from typing import Any, Self
 
 import pytest
@@ -17,8 +15,6 @@ from confluent_kafka.admin import AdminClient
 from groupsdk.assignment import TopicPartition
 from groupsdk.broker.embedded import EmbeddedBroker
 from groupsdk.consumer import GroupConsumer, SubscriptionPattern
-from groupsdk.consumer.aio import AsyncGroupConsumer
-from groupsdk.consumer.processing import PartitionProcessor
 from groupsdk.errors import (
     BrokerError,
     CommitFailedError,
@@ -31,33 +27,13 @@ from groupsdk.errors import (
 from groupsdk.member.consumer.state import ConsumerMemberState
 from groupsdk.testing import LocalKafka
 from groupsdk.types import GroupMembershipOperation
+from tests.support.consumers import PACED_BY_TESTS
 from tests.support.topics import create_topic, write_records
 from tests.support.workers import eventually
 
 
 PARTITIONS = 4
-QUICK: dict[str, Any] = {
-    "group.consumer.min.heartbeat.interval.ms": 100,
-    "group.consumer.heartbeat.interval.ms": 200,
-    "group.consumer.min.session.timeout.ms": 1_000,
-    "group.consumer.session.timeout.ms": 10_000,
-    "group.consumer.assignment.interval.ms": 50,
-}
-
-
-@pytest.fixture(scope="module")
-def embedded() -> Iterator[EmbeddedBroker]:
-    """Three nodes of ours."""
-    with EmbeddedBroker(QUICK, nodes=3) as broker:
-        yield broker
-
-
-@pytest.fixture(scope="module")
-def quick_kafka(kafka_installed: None) -> Iterator[LocalKafka]:
-    """A broker of Kafka with the same settings."""
-    properties = {key: str(value) for key, value in QUICK.items()}
-    with LocalKafka(properties=properties) as kafka:
-        yield kafka
+pytestmark = pytest.mark.timeout(180)
 
 
 class Topic:
@@ -88,7 +64,7 @@ class Topic:
         return GroupConsumer(given | settings)
 
 
-@pytest.fixture(params=["embedded", "quick_kafka"])
+@pytest.fixture(params=["paced_embedded", "paced_kafka"])
 def topic(request: pytest.FixtureRequest, group_id: str) -> Topic:
     """A topic that no other test uses, on a broker of each kind."""
     broker = request.getfixturevalue(request.param)
@@ -151,7 +127,6 @@ class Polled:
         self.until(shared)
 
 
-@pytest.mark.timeout(180)
 def test_partitions_move_one_by_one_and_every_record_is_read_once(topic: Topic) -> None:
     listener = Listener()
     first, second = topic.consumer(), topic.consumer()
@@ -179,7 +154,6 @@ def test_partitions_move_one_by_one_and_every_record_is_read_once(topic: Topic) 
         group.shared(PARTITIONS)
 
 
-@pytest.mark.timeout(180)
 def test_commits_are_fenced_by_the_member_epoch(topic: Topic) -> None:
     topic.write(8)
     consumer = topic.consumer(enable_auto_commit=False)
@@ -196,7 +170,6 @@ def test_commits_are_fenced_by_the_member_epoch(topic: Topic) -> None:
         assert consumer.committed(wanted[:1])[0].offset == 2
 
 
-@pytest.mark.timeout(180)
 def test_static_group_consumer_keeps_its_partitions_over_a_restart(topic: Topic) -> None:
     listener = Listener()
     first = topic.consumer(group_instance_id="one")
@@ -220,7 +193,6 @@ def test_static_group_consumer_keeps_its_partitions_over_a_restart(topic: Topic)
         group.shared(PARTITIONS)
 
 
-@pytest.mark.timeout(180)
 def test_an_instance_id_that_is_held_is_refused_until_it_is_released(topic: Topic) -> None:
     first = topic.consumer(group_instance_id="one")
     first.subscribe(topic.name)
@@ -241,7 +213,6 @@ def test_an_instance_id_that_is_held_is_refused_until_it_is_released(topic: Topi
             until_assigned(second)
 
 
-@pytest.mark.timeout(180)
 def test_unknown_server_assignor_is_raised_to_a_consumer_and_asked_for_again(topic: Topic) -> None:
     with topic.consumer(group_remote_assignor="nope") as consumer:
         consumer.subscribe(topic.name)
@@ -253,14 +224,11 @@ def test_unknown_server_assignor_is_raised_to_a_consumer_and_asked_for_again(top
             assert not raised.value.fatal
 
 
-@pytest.mark.timeout(180)
 @pytest.mark.parametrize("kind", [EmbeddedBroker, LocalKafka])
 def test_a_consumer_joins_a_full_group_once_another_has_left(
     kind: type[EmbeddedBroker | LocalKafka], group_id: str, kafka_installed: None
 ) -> None:
-    properties = {
-        key: str(value) for key, value in (QUICK | {"group.consumer.max.size": 1}).items()
-    }
+    properties = PACED_BY_TESTS | {"group.consumer.max.size": "1"}
     with (
         EmbeddedBroker(properties)
         if kind is EmbeddedBroker
@@ -292,7 +260,6 @@ def until_assigned(consumer: GroupConsumer) -> None:
     eventually(assigned, timeout_s=60.0)
 
 
-@pytest.mark.timeout(180)
 def test_the_broker_matches_a_subscription_pattern(topic: Topic) -> None:
     consumer = topic.consumer()
     consumer.subscribe(SubscriptionPattern(f"{topic.name}(-.*)?"))
@@ -306,7 +273,6 @@ def test_the_broker_matches_a_subscription_pattern(topic: Topic) -> None:
         assert raised.value.fatal
 
 
-@pytest.mark.timeout(180)
 def test_patterns_of_the_client_and_changes_of_the_subscription_take_effect(topic: Topic) -> None:
     topic.create(f"{topic.name}-more")
     consumer = topic.consumer()
@@ -320,14 +286,12 @@ def test_patterns_of_the_client_and_changes_of_the_subscription_take_effect(topi
         group.shared(PARTITIONS)
 
 
-@pytest.mark.timeout(180)
 def test_assignor_of_the_broker_is_voted_for(topic: Topic) -> None:
     with topic.consumer(group_remote_assignor="range") as consumer:
         consumer.subscribe(topic.name)
         Polled(consumer).shared(PARTITIONS)
 
 
-@pytest.mark.timeout(180)
 @pytest.mark.parametrize("protocol", ["consumer", "classic"])
 def test_librdkafka_takes_part_in_either_protocol(topic: Topic, protocol: str) -> None:
     """The group goes over to the new protocol with our member, and back when it leaves."""
@@ -355,7 +319,6 @@ def test_librdkafka_takes_part_in_either_protocol(topic: Topic, protocol: str) -
         group.shared(PARTITIONS)
 
 
-@pytest.mark.timeout(180)
 def test_a_service_moves_over_and_back_by_one_setting(topic: Topic) -> None:
     """Rolling, one member after the other; no record is skipped, and none is in two hands."""
     quick = {"session_timeout_ms": 30_000, "heartbeat_interval_ms": 200}
@@ -383,7 +346,6 @@ def test_a_service_moves_over_and_back_by_one_setting(topic: Topic) -> None:
             assert sorted(set(offsets)) == list(range(written // PARTITIONS))
 
 
-@pytest.mark.timeout(180)
 def test_auto_uses_the_new_protocol_where_the_broker_has_it(topic: Topic) -> None:
     with topic.consumer(group_protocol="auto") as consumer:
         consumer.subscribe(topic.name)
@@ -395,7 +357,6 @@ def test_auto_uses_the_new_protocol_where_the_broker_has_it(topic: Topic) -> Non
             own.subscribe(SubscriptionPattern("t.*"))
 
 
-@pytest.mark.timeout(180)
 def test_a_transaction_carries_the_member_epoch(topic: Topic) -> None:
     topic.write(4)
     producer = Producer(
@@ -417,46 +378,3 @@ def test_a_transaction_carries_the_member_epoch(topic: Topic) -> None:
         with pytest.raises(KafkaException):
             producer.send_offsets_to_transaction([NativePartition(topic.name, 0, 0)], metadata, 60)
         producer.abort_transaction(60)
-
-
-@pytest.mark.timeout(180)
-def test_records_are_processed_in_order_by_threads(topic: Topic) -> None:
-    topic.write(400)
-    seen: dict[int, list[int]] = {}
-    lock = threading.Lock()
-    done = threading.Event()
-
-    def process(message: Any) -> None:
-        with lock:
-            seen.setdefault(message.partition(), []).append(message.offset())
-            if sum(map(len, seen.values())) == 400:
-                done.set()
-
-    with topic.consumer(enable_auto_offset_store=False) as consumer:
-        processor = PartitionProcessor(consumer, process, workers=4)
-        with ThreadPoolExecutor() as pool:
-            processor.subscribe(topic.name)
-            running = pool.submit(processor.run)
-            assert done.wait(60)
-            processor.stop()
-            running.result(60)
-    assert {number: sorted(found) for number, found in seen.items()} == seen
-
-
-@pytest.mark.timeout(180)
-async def test_asyncio_reads_and_commits(topic: Topic) -> None:
-    topic.write(8)
-    given = {
-        "bootstrap.servers": topic.servers,
-        "group.id": topic.group_id,
-        "group.protocol": "consumer",
-        "auto.offset.reset": "earliest",
-    }
-    async with AsyncGroupConsumer(given) as consumer:
-        await consumer.subscribe(topic.name)
-        seen = 0
-        while seen < 8:
-            seen += len(await consumer.consume(10, 1.0))
-        await consumer.commit()
-        assert consumer.group_protocol == "consumer"
-        assert len(consumer.assignment()) == PARTITIONS
