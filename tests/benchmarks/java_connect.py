@@ -1,24 +1,19 @@
 """Run groups of Java's Connect workers whose tasks write down when they start and have stopped."""
 
-import json
 import subprocess
 import time
-import urllib.error
-import urllib.request
 import uuid
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from groupsdk.testing.jars import fetch
-from groupsdk.testing.jvm import find_java
 from groupsdk.testing.ports import ReservedPorts
 from groupsdk.testing.watchdog import WATCHDOG
+from tests.support.connect import RELEASE, ask_worker, end_worker, start_worker
 from tests.support.java import compiled
 
 
-RELEASE: Final = "4.3.1"
 SOURCE: Final = Path(__file__).parent / "java" / "StandingTasks.java"
-_CONVERTER: Final = "org.apache.kafka.connect.storage.StringConverter"
 _TIMEOUT_S: Final = 300.0
 _CALM_S: Final = 3.0
 _END_S: Final = 60.0
@@ -51,29 +46,21 @@ class ConnectGroup:
         """By port."""
         self.hung = 0
         """How many workers did not end when they were told to, and were killed."""
+        self._servers = servers
         self._folder = folder
         self._ledger = folder / "ledger"
         self._ledger.touch()
         self._group = f"connect-{uuid.uuid4().hex[:8]}"
         self._killed: dict[int, int] = {}
         self._settings = {
-            "bootstrap.servers": servers,
-            "group.id": self._group,
-            "key.converter": _CONVERTER,
-            "value.converter": _CONVERTER,
-            **{
-                f"{each}.storage.topic": f"{self._group}-{each}"
-                for each in ("config", "offset", "status")
-            },
-            **{f"{each}.storage.replication.factor": 1 for each in ("config", "offset", "status")},
-            "offset.storage.partitions": 1,
-            "status.storage.partitions": 1,
-            "session.timeout.ms": session_ms,
-            "heartbeat.interval.ms": heartbeat_ms,
-            "scheduled.rebalance.max.delay.ms": delay_ms,
-            "plugin.discovery": "service_load",
+            "offset_storage_partitions": 1,
+            "status_storage_partitions": 1,
+            "session_timeout_ms": session_ms,
+            "heartbeat_interval_ms": heartbeat_ms,
+            "scheduled_rebalance_max_delay_ms": delay_ms,
         }
-        self._jars = fetch([f"org.apache.kafka:connect-runtime:{RELEASE}"])
+        jars = fetch([f"org.apache.kafka:connect-runtime:{RELEASE}"])
+        self._jars = [*jars, compiled(SOURCE, jars), folder / "plugin"]
         services = folder / "plugin" / "META-INF" / "services"
         services.mkdir(parents=True)
         (services / "org.apache.kafka.connect.source.SourceConnector").write_text("StandingTasks\n")
@@ -83,16 +70,9 @@ class ConnectGroup:
         with ReservedPorts(1) as reserved:
             (port,) = reserved.ports
         settings = self._folder / f"{port}.properties"
-        given = {**self._settings, "listeners": f"http://127.0.0.1:{port}"}
-        settings.write_text("".join(f"{key}={value}\n" for key, value in given.items()))
-        classpath = [*self._jars, compiled(SOURCE, self._jars), self._folder / "plugin"]
-        command = [str(find_java().java), "-Xmx192m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
-        command += ["-cp", ":".join(map(str, classpath))]
-        command += ["org.apache.kafka.connect.cli.ConnectDistributed", str(settings)]
-        with settings.with_suffix(".log").open("wb") as output:
-            worker = subprocess.Popen(command, stdout=output, stderr=output)
-        WATCHDOG.watch(worker.pid)
-        self.workers[port] = worker
+        self.workers[port] = start_worker(
+            settings, self._jars, self._servers, self._group, port, **self._settings
+        )
         return port
 
     def configure(self) -> None:
@@ -102,7 +82,8 @@ class ConnectGroup:
             "ledger": str(self._ledger),
         }
         until = time.monotonic() + _TIMEOUT_S
-        while not self._ask(next(iter(self.workers)), "/connectors/standing/config", config):
+        port, path = next(iter(self.workers)), "/connectors/standing/config"
+        while not ask_worker(port, path, config, "PUT"):
             if time.monotonic() > until:
                 raise TimeoutError(f"the connector is not taken: see {self._folder}")
             time.sleep(0.5)
@@ -124,9 +105,7 @@ class ConnectGroup:
     def kill(self, port: int) -> None:
         worker = self.workers.pop(port)
         self._killed[worker.pid] = time.time_ns() // 1_000_000
-        worker.kill()
-        worker.wait()
-        WATCHDOG.forget(worker.pid)
+        end_worker(worker)
 
     def rest(self) -> float:
         """Wait until each worker has its share and keeps it for some seconds; return how long it took to get there."""
@@ -179,19 +158,3 @@ class ConnectGroup:
                 gaps.append((at_ms - ended) / 1000)
             running[task] = int(pid)
         return gaps, running
-
-    def _ask(self, port: int, path: str, body: Any) -> bool:
-        request = urllib.request.Request(
-            f"http://127.0.0.1:{port}{path}",
-            json.dumps(body).encode(),
-            {"Content-Type": "application/json"},
-            method="PUT",
-        )
-        try:
-            with urllib.request.urlopen(request, timeout=30):
-                return True
-        except urllib.error.HTTPError as error:
-            error.close()
-        except OSError:
-            pass
-        return False

@@ -21,8 +21,9 @@ from groupsdk import AbstractCoordinator, GroupMembers, GroupMembershipOperation
 from groupsdk.broker.embedded import EmbeddedBroker
 from groupsdk.shards import Lease, ShardWorker
 from groupsdk.testing import LocalKafka
-from tests.benchmarks.java_connect import RELEASE, ConnectGroup
+from tests.benchmarks.java_connect import ConnectGroup
 from tests.benchmarks.report import Result, options_of
+from tests.support.connect import RELEASE
 
 
 _SHARDS, _WORKERS, _ROLLING, _MANY = 120, 5, 20, 200

@@ -1,9 +1,5 @@
 """Run Kafka Connect's distributed worker on the embedded broker, with connectors from file to file."""
 
-import json
-import subprocess
-import urllib.error
-import urllib.request
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,16 +10,13 @@ import pytest
 from groupsdk.broker.embedded import EmbeddedBroker
 from groupsdk.testing import LocalKafka
 from groupsdk.testing.jars import fetch
-from groupsdk.testing.jvm import find_java
 from groupsdk.testing.ports import ReservedPorts
-from groupsdk.testing.watchdog import WATCHDOG
+from tests.support.connect import RELEASE, ask_worker, end_worker, start_worker
 from tests.support.workers import eventually
 
 
-RELEASE = "4.3.1"
 COORDINATES = [f"org.apache.kafka:connect-{name}:{RELEASE}" for name in ("runtime", "file")]
 _START_S = 90.0
-_CONVERTER = "org.apache.kafka.connect.storage.StringConverter"
 
 
 class Worker:
@@ -35,18 +28,7 @@ class Worker:
 
     def ask(self, path: str, body: dict[str, Any] | None = None) -> Any:
         """Sends a request to the worker: a POST where it has a body; returns what it answers, or None."""
-        data = None if body is None else json.dumps(body).encode()
-        request = urllib.request.Request(
-            f"http://127.0.0.1:{self.port}{path}", data, {"Content-Type": "application/json"}
-        )
-        try:
-            with urllib.request.urlopen(request, timeout=30) as answer:
-                return json.load(answer)
-        except urllib.error.HTTPError as error:
-            error.close()
-            return None
-        except OSError:
-            return None
+        return ask_worker(self.port, path, body)
 
     def until(self, path: str, body: dict[str, Any] | None = None) -> Any:
         """Asks until there is an answer: it refuses while it starts, or rebalances."""
@@ -86,44 +68,22 @@ def worker(
     jars = fetch([*COORDINATES, *besides])
     with ReservedPorts(1) as reserved:
         port = reserved.ports[0]
-        properties = {
-            "bootstrap.servers": broker.bootstrap_servers,
-            "group.id": "connect-cluster",
-            "key.converter": _CONVERTER,
-            "value.converter": _CONVERTER,
-            "config.storage.topic": "connect-configs",
-            "offset.storage.topic": "connect-offsets",
-            "status.storage.topic": "connect-status",
-            "config.storage.replication.factor": 1,
-            "offset.storage.replication.factor": 1,
-            "offset.storage.partitions": 5,
-            "status.storage.replication.factor": 1,
-            "offset.flush.interval.ms": 200,
-            "exactly.once.source.support": "enabled",
-            "session.timeout.ms": 10_000,
-            "heartbeat.interval.ms": 300,
-            "scheduled.rebalance.max.delay.ms": 0,
-            "listeners": f"http://127.0.0.1:{port}",
-            "plugin.discovery": "service_load",
-            **{key.replace("_", "."): value for key, value in more.items()},
-        }
         settings = directory / "worker.properties"
-        settings.write_text("".join(f"{key}={value}\n" for key, value in properties.items()))
-        output = directory / "worker.log"
-        command = [str(find_java().java), "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
-        command += ["-cp", ":".join(map(str, jars))]
-        command += ["org.apache.kafka.connect.cli.ConnectDistributed", str(settings)]
-        with output.open("wb") as stream:
-            process = subprocess.Popen(
-                command, stdout=stream, stderr=stream, start_new_session=True
-            )
-        WATCHDOG.watch(process.pid)
+        given = {
+            "offset_storage_partitions": 5,
+            "offset_flush_interval_ms": 200,
+            "exactly_once_source_support": "enabled",
+            "session_timeout_ms": 10_000,
+            "heartbeat_interval_ms": 300,
+            "scheduled_rebalance_max_delay_ms": 0,
+        } | more
+        process = start_worker(
+            settings, jars, broker.bootstrap_servers, "connect-cluster", port, **given
+        )
         try:
-            yield Worker(port, output)
+            yield Worker(port, settings.with_suffix(".log"))
         finally:
-            process.kill()
-            process.wait()
-            WATCHDOG.forget(process.pid)
+            end_worker(process)
 
 
 @pytest.mark.timeout(240)

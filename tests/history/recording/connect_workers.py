@@ -9,25 +9,21 @@ tasks after each deed, as the workers' own REST interface says.
 import json
 import subprocess
 import sys
-import urllib.error
-import urllib.request
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from groupsdk.clock import Deadline
 from groupsdk.testing.jars import fetch
-from groupsdk.testing.jvm import find_java
 from groupsdk.testing.ports import ReservedPorts
 from tests.history.recording.record import CLOCK, Deeds, recorded, sleep
+from tests.support.connect import RELEASE, ask_worker, end_worker, start_worker
 
 
-RELEASE: Final = "4.3.1"
 _JARS: Final = [f"org.apache.kafka:connect-{name}:{RELEASE}" for name in ("runtime", "file")]
 _PATIENCE_MS: Final = 180_000
 _DELAY_MS: Final = 3_000
 """For how long work is held back for a worker that is gone (scheduled.rebalance.max.delay.ms)."""
-_CONVERTER: Final = "org.apache.kafka.connect.storage.StringConverter"
 _PROPERTIES: Final = {
     "offsets.topic.num.partitions": "2",
     "group.initial.rebalance.delay.ms": "200",
@@ -52,32 +48,19 @@ class Crew:
         """Start a worker; returns its port once all work runs on workers that are there."""
         with ReservedPorts(1) as reserved:
             (port,) = reserved.ports
-        properties = {
-            "bootstrap.servers": self.servers,
-            "group.id": self.group,
-            "connect.protocol": self.protocol,
-            "key.converter": _CONVERTER,
-            "value.converter": _CONVERTER,
-            **{
-                f"{name}.storage.{key}": value
-                for name in ("config", "offset", "status")
-                for key, value in (("topic", f"{self.group}-{name}"), ("replication.factor", 1))
-            },
-            "offset.storage.partitions": 1,
-            "status.storage.partitions": 1,
-            "session.timeout.ms": 6_000,
-            "heartbeat.interval.ms": 500,
-            "scheduled.rebalance.max.delay.ms": _DELAY_MS,
-            "listeners": f"http://127.0.0.1:{port}",
-            "plugin.discovery": "service_load",
-        }
-        settings = self.folder / f"{self.group}-{port}.properties"
-        settings.write_text("".join(f"{key}={value}\n" for key, value in properties.items()))
-        command = [str(find_java().java), "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
-        command += ["-cp", ":".join(map(str, fetch(_JARS)))]
-        command += ["org.apache.kafka.connect.cli.ConnectDistributed", str(settings)]
-        with settings.with_suffix(".log").open("wb") as output:
-            self.workers[port] = subprocess.Popen(command, stdout=output, stderr=output)
+        self.workers[port] = start_worker(
+            self.folder / f"{self.group}-{port}.properties",
+            fetch(_JARS),
+            self.servers,
+            self.group,
+            port,
+            connect_protocol=self.protocol,
+            offset_storage_partitions=1,
+            status_storage_partitions=1,
+            session_timeout_ms=6_000,
+            heartbeat_interval_ms=500,
+            scheduled_rebalance_max_delay_ms=_DELAY_MS,
+        )
         self.tell("start", port)
         self.settle(port)
         return port
@@ -88,14 +71,13 @@ class Crew:
         worker = self.workers.pop(port)
         worker.terminate()
         worker.wait()
+        end_worker(worker)
         self.settle()
 
     def kill(self, port: int) -> None:
         """Kill a worker."""
         self.tell("kill", port)
-        worker = self.workers.pop(port)
-        worker.kill()
-        worker.wait()
+        end_worker(self.workers.pop(port))
         self.settle()
 
     def configure(self, name: str, tasks: int) -> None:
@@ -114,7 +96,7 @@ class Crew:
         else:
             del self.wanted[name]
         until = Deadline(CLOCK, _PATIENCE_MS)
-        while not self.ask(next(iter(self.workers)), path, method, body):
+        while not ask_worker(next(iter(self.workers)), path, body, method):
             assert not until.expired, f"{self.group} did not take the configuration of {name}"
             sleep(0.3)
         self.settle()
@@ -128,7 +110,7 @@ class Crew:
             assert not until.expired, f"{self.group} did not settle: {last}"
             sleep(0.7)
             found = self.running()
-            is_up = all(self.ask(port, "/connectors") is not None for port in needed)
+            is_up = all(ask_worker(port, "/connectors") is not None for port in needed)
             # once somebody else is there, somebody else has some of it, if there is enough for all
             shared = found is not None and len({*found.values()}) >= min(
                 len(self.workers), len(found)
@@ -144,7 +126,7 @@ class Crew:
         found: dict[str, str] = {}
         port = next(iter(self.workers))
         for name, tasks in self.wanted.items():
-            status = self.ask(port, f"/connectors/{name}/status")
+            status = ask_worker(port, f"/connectors/{name}/status")
             if not status or len(status["tasks"]) != tasks:
                 return None
             for number, each in (
@@ -157,24 +139,6 @@ class Crew:
                     return None
                 found[f"{name}/{number}"] = each["worker_id"]
         return found
-
-    def ask(self, port: int, path: str, method: str = "GET", body: Any = None) -> Any:
-        """Ask a worker; returns its answer, True for an empty one, and None where it refuses or is not there."""
-        request = urllib.request.Request(
-            f"http://127.0.0.1:{port}{path}",
-            None if body is None else json.dumps(body).encode(),
-            {"Content-Type": "application/json"},
-            method=method,
-        )
-        try:
-            with urllib.request.urlopen(request, timeout=30) as answer:
-                data = answer.read()
-                return json.loads(data) if data else True
-        except urllib.error.HTTPError as error:
-            error.close()
-            return None
-        except OSError:
-            return None
 
     def tell(self, deed: str, port: int) -> None:
         """Write down what was done."""
@@ -197,8 +161,7 @@ class Crew:
     def close(self) -> None:
         """Kill the workers that are left."""
         for worker in self.workers.values():
-            worker.kill()
-            worker.wait()
+            end_worker(worker)
 
 
 def record(out: Path) -> None:
