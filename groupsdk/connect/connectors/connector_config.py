@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from traceback import format_exception_only
 from typing import Final, Self
 
-from groupsdk.connect.connectors.secrets import NO_PROVIDERS, ConfigProviders, conceal, secrets_of
+from groupsdk.connect.connectors.secrets import NO_PROVIDERS, ConfigProviders, conceal
 from groupsdk.connect.errors import ConnectError, ConnectorConfigError
 from groupsdk.connect.group.work import replicas_of, weight_of
 from groupsdk.connect.store.config_backing_store import MAX_TASKS, Config
@@ -100,7 +100,7 @@ def check_config(
     flag_of(config, TASKS_MAX_ENFORCE_KEY, default=True)
     ErrorPolicy.of(config)
     resolved = providers.resolve(config)
-    secrets = {*resolved.variables, *secrets_of(resolved.config, kind.secrets)}
+    secrets = resolved.secrets(kind.secrets)
     # here as well as in `Connector.validate`: an override may not call it, and reads these keys
     for key in kind.required:
         if not resolved.config.get(key):

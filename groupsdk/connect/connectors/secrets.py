@@ -85,6 +85,10 @@ class Resolved:
     variables: Mapping[str, str] = field(repr=False)
     """The variables, such as "${file:/etc/x:password}", by the values that they have."""
 
+    def secrets(self, keys: Collection[str]) -> set[str]:
+        """Return the values to mask in errors: those of variables, and the secrets of `secrets_of`."""
+        return {*self.variables, *secrets_of(self.config, keys)}
+
     def unresolved(self, value: Any) -> Any:
         """Return a JSON value with its resolved secrets, at any depth, replaced by their variables, so that it may be stored."""
         if not self.variables:

@@ -146,7 +146,7 @@ class Planner:
             with connector_context(name):
                 secrets |= secrets_of(config, kind.secrets)
                 resolved = self._providers.resolve(config)
-                secrets |= {*resolved.variables, *secrets_of(resolved.config, kind.secrets)}
+                secrets |= resolved.secrets(kind.secrets)
                 tasks = checked_tasks(kind(name, resolved.config).plan())
             if resolved.variables:
                 # what is resolved is never kept: whoever runs a task resolves its payload again

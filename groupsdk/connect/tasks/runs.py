@@ -134,8 +134,7 @@ class _Job:
         self.secrets.update(secrets_of(self.config, self.connector.secrets))
         resolved = self.providers.resolve(self.config)
         if resolved.variables:
-            of_variables = secrets_of(resolved.config, self.connector.secrets)
-            self.secrets.update(resolved.variables, of_variables)
+            self.secrets.update(resolved.secrets(self.connector.secrets))
         return self.connector(self.name, resolved.config)
 
     def resolved_task(self) -> Task:
