@@ -36,9 +36,7 @@ def make(name: str, directory: Path, interval_s: float, *, standby: bool = False
     )
     ledger = FenceLedger(directory)
 
-    @app.tasks
-    def plan() -> Iterable[Task]:
-        return [Task(f"t{n}") for n in range(int((directory / "count").read_text()))]
+    app.tasks(plan)
 
     @app.task
     def work(task: Task, context: TaskContext) -> None:
@@ -55,7 +53,6 @@ def make(name: str, directory: Path, interval_s: float, *, standby: bool = False
 
     if os.environ.get("HOST") == "process":
         app.task(host="process")(work_apart)
-        app.tasks(plan_apart)
     if standby:
 
         @app.standby()
@@ -65,7 +62,7 @@ def make(name: str, directory: Path, interval_s: float, *, standby: bool = False
     return app
 
 
-def plan_apart() -> Iterable[Task]:
+def plan() -> Iterable[Task]:
     """Plan as many tasks as the ledger says."""
     return [Task(f"t{n}") for n in range(int((Path(os.environ["LEDGER"]) / "count").read_text()))]
 

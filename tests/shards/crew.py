@@ -5,14 +5,13 @@ import threading
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Self
+from typing import Any
 
 from typing_extensions import override
 
-from groupsdk import GroupMembershipOperation
 from groupsdk.errors import GroupSdkError
 from groupsdk.shards import AsyncShardWorker, Lease, Shard, ShardWorker
-from tests.support.workers import eventually
+from tests.support.workers import OnThread, eventually
 
 
 SHARDS = tuple(f"shard-{number}" for number in range(12))
@@ -128,54 +127,43 @@ KINDS: tuple[type[RecordingWorker] | type[AsyncRecordingWorker], ...] = (
 )
 
 
-class Driven:
+class Driven(OnThread):
     """Polls a worker on a thread of its own, as a user's main loop does, and keeps what it raised.
 
     A context manager: the worker is closed at the end.
     """
 
-    def __init__(self, worker: Worker, poll_s: float = 0.2) -> None:
+    def __init__(self, worker: Worker) -> None:
+        super().__init__()
         self.worker = worker
         self.recorder = worker.recorder
         self.errors: list[BaseException] = []
-        self.operation = GroupMembershipOperation.DEFAULT
         self.leave = threading.Event()
         """Set to have it leave the group, and join again."""
-        self._poll_s = poll_s
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, daemon=True)
 
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def close(self, operation: GroupMembershipOperation | None = None) -> None:
+    @override
+    def stop(self) -> None:
         """End the loop and close the worker on its thread."""
-        if operation is not None:
-            self.operation = operation
         self._stop.set()
         self.worker.wakeup()
-        self._thread.join(60)
-        assert not self._thread.is_alive(), "the driving thread hangs"
+        super().stop()
 
     @property
     def names(self) -> list[str]:
         """The shards that it works on."""
         return [lease.name for lease in self.worker.leases()]
 
+    @override
     def _run(self) -> None:
         asyncio.run(self._drive())
 
     async def _drive(self) -> None:
         while not self._stop.is_set():
-            await self._step(lambda: self.worker.poll(self._poll_s))
+            await self._step(lambda: self.worker.poll(0.2))
             if self.leave.is_set():
                 self.leave.clear()
                 await self._step(lambda: self.worker.leave_group("test"))
-        await self._step(lambda: self.worker.close(10, self.operation))
+        await self._step(lambda: self.worker.close(10))
 
     async def _step(self, step: Callable[[], object]) -> None:
         try:

@@ -21,6 +21,7 @@ from tests.support.processes import LedgerProcess
 
 
 _SAMPLE_S = 0.01
+_SHARDS = [f"shard-{number}" for number in range(12)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +41,6 @@ class ShardProcess(LedgerProcess):
 
     Args:
         ledger: the file that it writes to; beside it stands the file by which `hang` keeps it from releasing.
-        shards: how many there are.
         release_s: how long a release takes.
         settings: of the worker; `newer_by` many bytes are added to what it says, as a newer version would.
     """
@@ -49,25 +49,16 @@ class ShardProcess(LedgerProcess):
         self,
         ledger: Path,
         *,
-        shards: int = 12,
         release_s: float = 0.0,
         newer_by: int = 0,
         **settings: Any,
     ) -> None:
         self._hang = ledger.with_suffix(".hang")
-        self._list = ledger.with_suffix(".list")
         self.settings = settings
         super().__init__(
             "tests.shards.ledger",
             ledger,
-            json.dumps(
-                {
-                    "shards": shards,
-                    "release_s": release_s,
-                    "newer_by": newer_by,
-                    "settings": settings,
-                }
-            ),
+            json.dumps({"release_s": release_s, "newer_by": newer_by, "settings": settings}),
         )
 
     def hang(self, on: bool = True) -> None:
@@ -77,10 +68,9 @@ class ShardProcess(LedgerProcess):
         else:
             self._hang.unlink(missing_ok=True)
 
-    def entries(self, kind: str | None = None) -> list[Entry]:
-        """Return what it has written so far, of one kind or all."""
-        entries = [Entry(**line) for line in self.lines()]
-        return [each for each in entries if kind in (None, each.kind)]
+    def entries(self, kind: str) -> list[Entry]:
+        """Return what it has written so far, of one kind."""
+        return [each for line in self.lines() if (each := Entry(**line)).kind == kind]
 
     @property
     def held(self) -> dict[str, int]:
@@ -93,10 +83,10 @@ class ShardProcess(LedgerProcess):
         return self.send(signal.SIGTERM)
 
 
-def all_held(processes: Iterable[ShardProcess], shards: int = 12) -> bool:
+def all_held(processes: Iterable[ShardProcess]) -> bool:
     """Return whether these processes hold all shards, each by one of them."""
     names = [name for process in processes for name in process.held]
-    return sorted(names) == sorted(f"shard-{number}" for number in range(shards))
+    return sorted(names) == sorted(_SHARDS)
 
 
 def check_ledgers(*processes: ShardProcess) -> None:
@@ -143,14 +133,11 @@ class _LedgerWorker(ShardWorker):
 
     protocol_type = "ledger"
 
-    def __init__(
-        self, write: Callable[..., None], options: dict[str, Any], hang: Path, listed: Path
-    ) -> None:
+    def __init__(self, write: Callable[..., None], options: dict[str, Any], hang: Path) -> None:
         super().__init__(**options["settings"])
         self._write = write
         self._options = options
         self._hang = hang
-        self._listed = listed
 
     @override
     def metadata(self) -> dict[str, bytes]:
@@ -161,8 +148,7 @@ class _LedgerWorker(ShardWorker):
 
     @override
     def shards(self) -> list[str]:
-        count = int(self._listed.read_text()) if self._listed.exists() else self._options["shards"]
-        return [f"shard-{number}" for number in range(count)]
+        return _SHARDS
 
     @override
     def on_shards_gained(self, leases: Sequence[Lease]) -> None:
@@ -195,12 +181,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             line = {"kind": kind, "at_ms": now_ms if at_ms is None else at_ms, "to_ms": now_ms}
             file.write(json.dumps({**line, "epochs": epochs, **more}) + "\n")
 
-        worker = _LedgerWorker(
-            write,
-            given.options,
-            given.ledger.with_suffix(".hang"),
-            given.ledger.with_suffix(".list"),
-        )
+        worker = _LedgerWorker(write, given.options, given.ledger.with_suffix(".hang"))
         signal.signal(signal.SIGTERM, lambda *_: worker.drain())
         over = threading.Event()
 

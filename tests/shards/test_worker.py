@@ -54,7 +54,7 @@ def start(broker: EmbeddedBroker, group_id: str, kind: Callable[..., Worker]) ->
     yield begin
     for each in started:
         each.recorder.hooks.clear()
-        each.close()
+        each.stop()
 
 
 def test_a_worker_alone_gains_all_and_its_leases_are_held(start: Start) -> None:
@@ -70,7 +70,7 @@ def test_a_worker_alone_gains_all_and_its_leases_are_held(start: Start) -> None:
     assert (status.leads, status.shard_count, status.error) == (True, len(SHARDS), "")
     assert status.plan is not None
     assert status.plan.imbalance == 1.0
-    one.close()
+    one.stop()
     assert one.worker.leases() == ()
     assert not any(lease.held() for lease in leases)
     assert one.recorder.told("released") == dict.fromkeys(SHARDS, 1)
@@ -92,7 +92,7 @@ def test_of_two_workers_only_what_moves_stops_and_epochs_rise(start: Start) -> N
     for lease in two.worker.leases():
         assert lease.epoch > before[lease.name].epoch
         assert not before[lease.name].held()
-    two.close()
+    two.stop()
     await_shared(one)
     assert one.recorder.told("gained") == {name: 1 + (name in moved) for name in SHARDS}
     assert one.errors == two.errors == []
@@ -174,7 +174,7 @@ def test_a_rolling_restart_with_drains_loses_nothing(start: Start) -> None:
         goes = running.pop(0)
         goes.worker.drain()
         eventually(lambda: goes.worker.drained, lambda: tell(goes))  # noqa: B023
-        goes.close()
+        goes.stop()
         over.append(goes)
         running.append(start(Recorder(shards)))
         await_shared(*running, shards=shards)
@@ -206,7 +206,7 @@ def test_a_callback_that_raises_is_called_again(start: Start) -> None:
     one.errors.clear()
     failures = 2
     one.recorder.hooks["gained"] = fail
-    two.close()
+    two.stop()
     await_shared(one)
     assert [type(error) for error in one.errors] == [ValueError] * 2
 
@@ -292,7 +292,7 @@ def test_epochs_rise_though_the_clock_of_the_next_leader_is_back(start: Start) -
     one = start(epoch_topic="epochs")
     await_shared(one)
     before = {lease.name: lease.epoch for lease in one.worker.leases()}
-    one.close()
+    one.stop()
     two = start(epoch_topic="epochs")
     two.worker._groupsdk_shards.leader._now_s = lambda: 5  # before it has joined
     await_shared(two)
@@ -306,7 +306,7 @@ def test_lists_that_differ_are_warned_of_by_a_new_leader(
     await_shared(one)
     two = start(Recorder([*SHARDS, "odd"]))
     await_shared(one, two)
-    one.close()
+    one.stop()
     await_shared(two, shards=two.recorder.list)
     assert [each.message for each in caplog.records if "list of shards differs" in each.message]
 
@@ -322,7 +322,7 @@ def test_standbys_become_ready_and_the_owner_when_it_leaves(start: Start) -> Non
         lambda: tell(one, two),
     )
     assert set(two.worker.shard_status().standbys) == set(one.names)
-    one.close()
+    one.stop()
     await_shared(two)
     assert two.recorder.told("standby released") == {}
     assert one.recorder.told("standby released") == one.recorder.told("standby gained")
@@ -339,7 +339,7 @@ def test_next_owners_wait_for_no_standby_of_a_worker_that_leaves(
         two = start(recorder, standbys=1)
         await_shared(one, two)
         eventually(lambda: bool(recorder.named("standby gained")), lambda: tell(one, two))
-        ending = threading.Thread(target=two.close)
+        ending = threading.Thread(target=two.stop)
         if closes:
             ending.start()
         else:
@@ -391,7 +391,7 @@ def test_a_static_leader_that_comes_back_to_a_plan_that_failed_plans_again(start
     one.recorder.hooks["shards"] = fail
     two = begin("two")
     eventually(lambda: "LookupError" in two.worker.shard_status().error)
-    one.close()  # a static one stays in the group, which keeps its assignments
+    one.stop()  # a static one stays in the group, which keeps its assignments
     again = begin("one")
     await_shared(again, two)
 
@@ -408,7 +408,7 @@ def test_a_static_worker_that_comes_back_with_other_capabilities_is_planned_for_
 
     one, two = begin("one"), begin("two")
     await_shared(one, two)
-    two.close()  # a static one stays in the group
+    two.stop()  # a static one stays in the group
     again = begin("two", capabilities={"gpu"})
     await_shared(one, again, shards=["gpu-1", *SHARDS])
     assert "gpu-1" in again.names

@@ -104,7 +104,6 @@ class ShardMember(MemberProcess):
         """How likely a release is to take longer than it may."""
         self.closed = False
         self._due_ms = 0
-        self._shard_world = world
         self.part = ShardMembership(
             config,
             self.code,

@@ -126,8 +126,8 @@ class Rig:
             Random(1),
         )
 
-    def warm(self, number: int = 0) -> Any:
-        return self.runs._standbys[TASKS[number]].warm
+    def warm(self) -> Any:
+        return self.runs._standbys[TASKS[0]].warm
 
 
 @pytest.fixture
