@@ -19,7 +19,7 @@ from groupsdk.cli.history_options import (
 )
 from groupsdk.clock import Deadline, SystemClock, WallClock
 from groupsdk.errors import ConfigError, GroupSdkError
-from groupsdk.history.explain.explaining import RECENT, BrokerLogEntries
+from groupsdk.history.explain.explaining import RECENT, LogEntry
 from groupsdk.history.follow.alerting import (
     Alerting,
     Rules,
@@ -55,7 +55,7 @@ _LOOK_S = 0.2
 
 EachRound = Callable[[Updater, Outage], None]
 Names = Callable[[], Iterable[tuple[str, str]]]
-ReadsLogs = Callable[[], Iterable[BrokerLogEntries]]
+ReadsLogs = Callable[[], Iterable[LogEntry]]
 
 
 def catch_up(options: HistoryOptions, progress: Progress, spark: "SparkSession") -> None:

@@ -12,10 +12,10 @@ import pyarrow as pa
 from pyarrow import fs
 
 from groupsdk.errors import ConfigError
-from groupsdk.history.explain.arrow_batches import log_entries, log_entry_rows
-from groupsdk.history.explain.explaining import BrokerLogEntries, Context
+from groupsdk.history.explain.arrow_batches import log_entry_rows, stored_entries
+from groupsdk.history.explain.explaining import Context, LogEntry
 from groupsdk.history.pipeline import Options, Progress, make_tables, silent
-from groupsdk.history.read.buckets import BATCH_ROWS, Buckets, bucket_count
+from groupsdk.history.read.buckets import Buckets, bucket_count
 from groupsdk.history.read.reading import ReadTask, resolve_transactions
 from groupsdk.history.read.whole_log import LAG_COLUMNS, lower_bounds
 from groupsdk.history.sources.filesystems import StorageDirectory, local_path
@@ -23,7 +23,7 @@ from groupsdk.history.tables.delta_tables import DeltaTables, check_cluster
 from groupsdk.history.tables.lease import held
 from groupsdk.history.tables.publishing import DELTA, PARQUET, STAGING, begin, publish, refuse_other
 from groupsdk.history.tables.sampled_lag import COMMIT_COLUMNS, sampled
-from groupsdk.history.tables.stage_tables import RUN_TABLES, StageTables
+from groupsdk.history.tables.stage_tables import BATCH_ROWS, RUN_TABLES, StageTables
 from groupsdk.history.tables.stages import DEFERRED, RECORDS
 from groupsdk.history.without_pandas import leave_out_pandas
 
@@ -42,7 +42,7 @@ def run(
     options: Options | None = None,
     *,
     names: Iterable[tuple[str, str]] = (),
-    broker_logs: Sequence[BrokerLogEntries] = (),
+    broker_logs: Sequence[LogEntry] = (),
     end_offsets: Any = None,
     processes: int | None = None,
     progress: Progress = silent,
@@ -120,7 +120,7 @@ class LocalEngine:
         self,
         tasks: Sequence[ReadTask],
         processes: int | None,
-        broker_logs: Sequence[BrokerLogEntries],
+        broker_logs: Sequence[LogEntry],
         end_offsets: Any,
         cluster_id: str,
         root: str,
@@ -135,9 +135,9 @@ class LocalEngine:
         self.tables = self.staged = StageTables(fs.LocalFileSystem(), root, cluster_id)
 
     def read(self) -> None:
-        self._each(_read, [(task, self._buckets) for task in self._tasks])
+        self._each(self._buckets.read, self._tasks)
         if self._broker_logs:
-            rows = log_entry_rows(log_entries(self._broker_logs))
+            rows = log_entry_rows(stored_entries(self._broker_logs))
             self._buckets.files("broker-log").write([(RECORDS, rows)])
 
     def resolve_transactions(self) -> None:
@@ -160,8 +160,8 @@ class LocalEngine:
         self.tables.write("lag", behind)
 
     def _follow(self, context: Context, *, learning: bool) -> None:
-        buckets = self._buckets
-        self._each(_explain, [(buckets, n, context, learning) for n in range(buckets.count)])
+        explain = partial(self._buckets.explain, context=context, learning=learning)
+        self._each(explain, range(self._buckets.count))
 
     def _each(self, function: Callable[[T], None], items: Sequence[T]) -> None:
         if self._processes == 1 or len(items) < 2:
@@ -176,13 +176,3 @@ class LocalEngine:
         ) as pool:
             for _ in pool.map(function, items):
                 pass
-
-
-def _read(item: tuple[ReadTask, Buckets]) -> None:
-    task, buckets = item
-    buckets.read(task)
-
-
-def _explain(item: tuple[Buckets, int, Context, bool]) -> None:
-    buckets, number, context, learning = item
-    buckets.explain(number, context, learning=learning)

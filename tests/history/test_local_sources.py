@@ -18,6 +18,7 @@ from groupsdk.cli.main import main
 from groupsdk.clock import Deadline, SystemClock
 from groupsdk.consumer import GroupConsumer
 from groupsdk.errors import ConfigError
+from groupsdk.history.explain.causes import LoggedReason
 from groupsdk.history.local import run
 from groupsdk.history.sources.archive_files import SINK_LOG, archive_tasks
 from groupsdk.history.sources.broker_log_lines import read_log_files
@@ -197,9 +198,9 @@ def test_the_command_follows_what_brokers_write(cluster: Cluster, tmp_path: Path
 
 def test_reasons_of_the_sample_are_read_from_log_files() -> None:
     found = {
-        (each.group_id, reason.generation): reason.reason
+        (each.group_id, each.generation): each.reason
         for each in read_log_files(str(BROKER_LOG))
-        for reason in each.reasons
+        if isinstance(each, LoggedReason)
     }
     expected = {
         (row["group_id"], row["generation"]): row["reason"]
@@ -228,11 +229,11 @@ def test_a_line_counts_once_and_in_its_time_zone(tmp_path: Path) -> None:
         file.write(f"{line}\n")
     (tmp_path / "server.log").write_text(f"{line}\nno line of a group\n", encoding="utf-8")
     logs = str(tmp_path / "server.log*")
-    (told,) = read_log_files(logs, zone="Europe/Berlin")
-    (reason,) = told.reasons
-    assert (told.group_id, reason.generation, reason.cause) == ("g", 7, "join")
+    (reason,) = read_log_files(logs, zone="Europe/Berlin")
+    assert isinstance(reason, LoggedReason)
+    assert (reason.group_id, reason.generation, reason.cause) == ("g", 7, "join")
     assert reason.ts_ms == 1_782_900_000_007
-    assert read_log_files(logs, zone="UTC")[0].reasons[0].ts_ms == 1_782_907_200_007
+    assert read_log_files(logs, zone="UTC")[0].ts_ms == 1_782_907_200_007
 
 
 @pytest.mark.parametrize(

@@ -30,8 +30,8 @@ GROUP_TABLES: Final = (
     *("standstills", "progress", "groups"),
 )
 """The tables that one replay of the groups makes."""
-LogEntry = tuple[str, bytes]
-"""A group, and an entry about it as `read_log_entries` reads it."""
+StoredEntry = tuple[str, bytes]
+"""A group, and an entry of brokers' logs about it as `read_log_entry` reads it."""
 
 
 def tables_of(batches: Iterable[Any], context: explaining.Context) -> Iterator[tuple[str, Any]]:
@@ -103,24 +103,20 @@ def _entry(
             commits or 0,
         )
     if src_partition == LOG_ENTRY_PARTITION:
-        return read_log_entries(group or "", value or b"")
+        return read_log_entry(group or "", value or b"")
     ts_ms = -1 if time is None else time // 1000
     return GroupRecord(group or "", src_partition, src_offset, ts_ms, leader_epoch, key, value)
 
 
-def read_log_entries(group_id: str, text: bytes) -> explaining.BrokerLogEntries:
+def read_log_entry(group_id: str, text: bytes) -> explaining.LogEntry:
     found = json.loads(text)
     if "member_id" in found:
-        end = LoggedDeparture(found["member_id"], found["ts_ms"], found["reason"])
-        return explaining.BrokerLogEntries(group_id, (), (end,))
-    reason = LoggedReason(
-        found["generation"],
-        found["ts_ms"],
-        found["reason"],
+        return LoggedDeparture(group_id, found["member_id"], found["ts_ms"], found["reason"])
+    return LoggedReason(
+        *(group_id, found["generation"], found["ts_ms"], found["reason"]),
         found.get("cause"),
         found["compatible"],
     )
-    return explaining.BrokerLogEntries(group_id, (reason,), ())
 
 
 _SCHEMAS: Final = {
@@ -189,17 +185,13 @@ def _common(rows: Sequence[AssignmentRow]) -> Iterator[tuple[str, Any]]:
     yield "src_offset", columns["offset"]
 
 
-def log_entries(found: Iterable[explaining.BrokerLogEntries]) -> Iterator[LogEntry]:
-    entries = list(found)
-    for each in entries:
-        for reason in each.reasons:
-            yield each.group_id, json.dumps(reason._asdict()).encode()
-    for each in entries:
-        for end in each.ends:
-            yield each.group_id, json.dumps(end._asdict()).encode()
+def stored_entries(found: Iterable[explaining.LogEntry]) -> Iterator[StoredEntry]:
+    for each in found:
+        said = each._asdict()
+        yield said.pop("group_id"), json.dumps(said).encode()
 
 
-def log_entry_rows(entries: Iterable[LogEntry]) -> Any:
+def log_entry_rows(entries: Iterable[StoredEntry]) -> Any:
     """Convert entries to a batch of `stages.RECORD_ROWS`, to precede the records of their groups."""
     rows = [
         {

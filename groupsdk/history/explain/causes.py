@@ -26,6 +26,7 @@ _ALONE: Final = 0.5
 class LoggedReason(NamedTuple):
     """The reason for a generation in a broker's log."""
 
+    group_id: str
     generation: int
     ts_ms: int
     reason: str

@@ -44,6 +44,7 @@ LATE_MS: Final = 50
 class LoggedDeparture(NamedTuple):
     """The departure of a member in a broker's log."""
 
+    group_id: str
     member_id: str
     ts_ms: int
     reason: str

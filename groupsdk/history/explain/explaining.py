@@ -4,7 +4,7 @@ import statistics
 from collections import Counter, defaultdict, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from groupsdk.assignment import AssignorLike
 from groupsdk.history.explain import SIZES
@@ -89,15 +89,9 @@ UNKNOWN: Final = "type "
 """The prefix of a tally of an unknown record type."""
 
 
-class BrokerLogEntries(NamedTuple):
-    """The entries of brokers' logs about one group, which precede its records: reasons of rebalances, departures of members."""
-
-    group_id: str
-    reasons: Sequence[LoggedReason]
-    ends: Sequence[LoggedDeparture]
-
-
-Entry = GroupRecord | CommitPart | BrokerLogEntries
+LogEntry = LoggedReason | LoggedDeparture
+"""An entry of brokers' logs."""
+Entry = GroupRecord | CommitPart | LogEntry
 """An input of `explain`: each group's entries together, those of brokers' logs first, the others in log order."""
 
 
@@ -210,11 +204,10 @@ class ExplainedGroup:
         """Process the next entry; returns whether it made rows."""
         if isinstance(entry, CommitPart):
             return self._take_commits(entry)
-        if isinstance(entry, BrokerLogEntries):
-            for reason in entry.reasons:
-                self._reasons[reason.generation].append(reason)
-            for end in entry.ends:
-                self._ends[end.member_id].append(end)
+        if isinstance(entry, LoggedReason):
+            self._reasons[entry.generation].append(entry)
+        elif isinstance(entry, LoggedDeparture):
+            self._ends[entry.member_id].append(entry)
         elif (entry.partition, entry.offset) != self._place:
             # a record that is read twice, as from two copies of a segment, counts once
             self._place = entry.partition, entry.offset

@@ -14,18 +14,19 @@ from groupsdk.history.explain.arrow_batches import (
     GROUP_TABLES,
     LOG_ENTRY_PARTITION,
     entries,
-    read_log_entries,
+    read_log_entry,
     to_batches,
 )
 from groupsdk.history.explain.departures import LATE_MS
-from groupsdk.history.explain.explaining import BrokerLogEntries, Context, TableRows
+from groupsdk.history.explain.explaining import Context, LogEntry, TableRows
 from groupsdk.history.explain.timeline.modern_protocols import PROTOCOL_BY_RECORD_TYPE
 from groupsdk.history.follow.group_state import FollowedGroup, ReplayContext
-from groupsdk.history.read.buckets import BATCH_ROWS, in_order
+from groupsdk.history.read.buckets import in_order
 from groupsdk.history.sources.filesystems import file_system
 from groupsdk.history.tables import table_files
 from groupsdk.history.tables.ledger import CLOSED, OPEN, LiveFile
 from groupsdk.history.tables.stage_files import STAGES, StageFiles, list_files
+from groupsdk.history.tables.stage_tables import BATCH_ROWS
 from groupsdk.history.tables.stages import RECORDS
 
 
@@ -132,13 +133,13 @@ class _Rows:
                 return place
         return None
 
-    def log_entries(self, group: str) -> Iterator[BrokerLogEntries]:
+    def log_entries(self, group: str) -> Iterator[LogEntry]:
         """Yield the entries of brokers' logs about a group, which precede its records."""
         begin, end = self.places[group]
         for row in range(begin, end):
             if self._place(row)[0] != LOG_ENTRY_PARTITION:
                 return
-            yield read_log_entries(group, self.table.column("value")[row].as_py())
+            yield read_log_entry(group, self.table.column("value")[row].as_py())
 
     def last(self, group: str) -> tuple[int, int]:
         return self._place(self.places[group][1] - 1)
@@ -238,9 +239,7 @@ class _BucketUpdate:
         if not found:
             return False
         explained_ms = self._replay_context.load(state).explained_ms
-        times = [each.ts_ms for entry in found for each in entry.reasons]
-        times += [each.ts_ms for entry in found for each in entry.ends]
-        return min(times) <= explained_ms + LATE_MS
+        return min(each.ts_ms for each in found) <= explained_ms + LATE_MS
 
     def _replay_all(self, groups: Sequence[str], fresh: _Rows, pending: _Rows) -> None:
         paths = [f"{self._root}/{each.path}" for each in self._live(RECORDS, CLOSED)]

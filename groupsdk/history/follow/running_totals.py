@@ -8,8 +8,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from groupsdk.errors import GroupSdkError
-from groupsdk.history.read.buckets import BATCH_ROWS
 from groupsdk.history.read.reading import PENDING, resolve_transactions
+from groupsdk.history.tables.stage_tables import BATCH_ROWS
 from groupsdk.history.tables.stages import COVERAGE, RECORDS, TALLY, TOPIC_HINTS
 from groupsdk.history.tables.table_files import declared
 

@@ -16,11 +16,11 @@ from groupsdk.assignment import AssignorLike
 from groupsdk.errors import ConfigError
 from groupsdk.history.explain.arrow_batches import (
     LOG_ENTRY_PARTITION,
-    LogEntry,
-    log_entries,
+    StoredEntry,
     log_entry_rows,
+    stored_entries,
 )
-from groupsdk.history.explain.explaining import BrokerLogEntries
+from groupsdk.history.explain.explaining import LogEntry
 from groupsdk.history.follow.bucket_update import READ
 from groupsdk.history.follow.group_state import fingerprint
 from groupsdk.history.follow.update_steps import STEPS, Each, R, T, TablesDirectory, Update
@@ -87,7 +87,7 @@ class Updater:
         *,
         each: Each = one_by_one,
         names: Callable[[], Iterable[tuple[str, str]]] = tuple,
-        broker_logs: Callable[[], Iterable[BrokerLogEntries]] | None = None,
+        broker_logs: Callable[[], Iterable[LogEntry]] | None = None,
         buckets: int = BUCKETS,
         replace_other: bool = False,
     ) -> None:
@@ -119,8 +119,8 @@ class Updater:
         self._names = names
         self._read_logs = broker_logs
         # apart, as an update looks at the pending ones only: a broker that has run for long has logged many
-        self._stored_entries: set[LogEntry] | None = None
-        self._pending_entries: dict[LogEntry, None] = {}
+        self._stored_entries: set[StoredEntry] | None = None
+        self._pending_entries: dict[StoredEntry, None] = {}
         self._ledger: Ledger
         self._lease: lease.Lease
         if self._lake is None:
@@ -309,13 +309,13 @@ class Updater:
             return
         if self._stored_entries is None:
             self._stored_entries = set(self._stored_log_entries())
-        for each in log_entries(self._read_logs()):
+        for each in stored_entries(self._read_logs()):
             if each not in self._stored_entries:
                 self._pending_entries[each] = None
         if self._pending_entries:
             output.files("logs").write([(RECORDS, log_entry_rows(list(self._pending_entries)))])
 
-    def _stored_log_entries(self) -> Iterator[LogEntry]:
+    def _stored_log_entries(self) -> Iterator[StoredEntry]:
         paths = [f"{self._directory.root}/{each.path}" for each in self.state.of(RECORDS)]
         columns = ("group_id", "src_partition", "value")
         for path in paths:

@@ -18,7 +18,7 @@ from groupsdk.history.read.reading import ReadTask
 from groupsdk.history.sources.filesystems import file_system
 from groupsdk.history.tables.schemas import UNKNOWN_CLUSTER
 from groupsdk.history.tables.stage_files import StageFiles
-from groupsdk.history.tables.stage_tables import LogPosition, StageTables
+from groupsdk.history.tables.stage_tables import BATCH_ROWS, LogPosition, StageTables
 from groupsdk.history.tables.stages import RECORD_ROWS, RECORDS
 
 
@@ -28,7 +28,6 @@ HELD_BYTES: Final = 64 * 1024 * 1024
 """Up to so many bytes of a bucket are held at once, before they are compressed; of more, one piece after the other."""
 PIECES: Final = 8
 """A group that does not fit is read in pieces of this part of `HELD_BYTES`: to sort one takes three times its size."""
-BATCH_ROWS: Final = 20_000
 
 _MODERN: Final = pa.array([kind.to_bytes(2, "big") for kind in sorted(PROTOCOL_BY_RECORD_TYPE)])
 

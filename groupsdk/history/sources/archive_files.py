@@ -14,12 +14,12 @@ from groupsdk.history.read.reading import TableBatches, read_arrow_batches
 from groupsdk.history.sources.filesystems import file_system
 from groupsdk.history.tables.raw_table import raw_files
 from groupsdk.history.tables.schemas import RAW
+from groupsdk.history.tables.stage_tables import BATCH_ROWS
 
 
 SINK_LOG: Final = "_spark_metadata"
 """Where Spark's stream says which files are complete."""
 _ENTRY: Final = re.compile(r"([0-9]+)(\.compact)?")
-_ROWS: Final = 20_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class ArchiveTask:
     def _batches(self) -> Iterator[Any]:
         system, _ = file_system(self.root)
         with system.open_input_file(self.path) as opened:
-            yield from parquet.ParquetFile(opened).iter_batches(_ROWS)
+            yield from parquet.ParquetFile(opened).iter_batches(BATCH_ROWS)
 
 
 def archive_tasks(path: str, cluster_id: str | None = None) -> list[ArchiveTask]:

@@ -16,7 +16,7 @@ from groupsdk.errors import ConfigError
 from groupsdk.history.explain.causes import LoggedReason
 from groupsdk.history.explain.changes import Cause
 from groupsdk.history.explain.departures import LoggedDeparture
-from groupsdk.history.explain.explaining import BrokerLogEntries
+from groupsdk.history.explain.explaining import LogEntry
 
 
 logger = logging.getLogger(__name__)
@@ -167,7 +167,7 @@ class _LogLine(NamedTuple):
     member_id: str | None
 
 
-def read_log_files(path: str, *, zone: str = "UTC") -> list[BrokerLogEntries]:
+def read_log_files(path: str, *, zone: str = "UTC") -> list[LogEntry]:
     """Read the reasons for rebalances and departures from log files of brokers: a file, a directory or a pattern.
 
     Raises ConfigError if there is no such file, or no such time zone.
@@ -287,7 +287,7 @@ class LineParser:
             self._known.add(reason)
             self._reasons.append(reason)
 
-    def entries(self) -> list[BrokerLogEntries]:
+    def entries(self) -> list[LogEntry]:
         """Return the entries of the lines since the last call, by group, which have to hold whole requests of the newer protocols."""
         for group_id, lines in self._new.items():
             for generation, each in self._modern[group_id].began(lines):
@@ -295,16 +295,7 @@ class LineParser:
         self._new.clear()
         reasons, self._reasons = self._reasons, []
         ends, self._ends = self._ends, []
-        return [
-            *(
-                BrokerLogEntries(group_id, (_reason(generation, ts_ms, text),), ())
-                for group_id, generation, ts_ms, text in reasons
-            ),
-            *(
-                BrokerLogEntries(group_id, (), (LoggedDeparture(member_id, ts_ms, why),))
-                for group_id, member_id, ts_ms, why in ends
-            ),
-        ]
+        return [*(_reason(*each) for each in reasons), *(LoggedDeparture(*each) for each in ends)]
 
 
 _TIME: Final = re.compile(TIME)
@@ -368,13 +359,12 @@ class _ModernGroup:
                 )
 
 
-def _reason(generation: int, ts_ms: int, text: str) -> LoggedReason:
+def _reason(group_id: str, generation: int, ts_ms: int, text: str) -> LoggedReason:
     for pattern, cause, agreeing in _REASONS:
         if pattern.search(text):
-            return LoggedReason(
-                generation, ts_ms, text, str(cause), [str(each) for each in agreeing]
-            )
-    return LoggedReason(generation, ts_ms, text, None, [])
+            compatible = [str(each) for each in agreeing]
+            return LoggedReason(group_id, generation, ts_ms, text, str(cause), compatible)
+    return LoggedReason(group_id, generation, ts_ms, text, None, [])
 
 
 class BrokerLogTail:
@@ -392,7 +382,7 @@ class BrokerLogTail:
         if not log_files(path):
             raise no_files(path)
 
-    def read(self) -> list[BrokerLogEntries]:
+    def read(self) -> list[LogEntry]:
         """Return the reasons and departures in the lines written since the last call."""
         for file in log_files(self._path):
             try:

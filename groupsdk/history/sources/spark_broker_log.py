@@ -1,12 +1,12 @@
 """Read the coordinators' reasons for rebalances from brokers' logs with Spark, including those clients give (KIP-800)."""
 
-from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession, functions as f
 
-from groupsdk.history.explain.explaining import BrokerLogEntries
+from groupsdk.history.explain.causes import LoggedReason
+from groupsdk.history.explain.departures import LoggedDeparture
 from groupsdk.history.sources.broker_log_lines import (
     BUMPED,
     ENDS,
@@ -41,16 +41,6 @@ _ENDS = pa.schema(
 )
 
 
-def read_broker_log(spark: SparkSession, path: str, *, zone: str = "UTC") -> DataFrame:
-    """Read the `reasons` from log files of brokers, compressed ones as well; a path or pattern as Spark takes it."""
-    return reasons(spark.read.text(path), zone=zone)
-
-
-def read_ends(spark: SparkSession, path: str, *, zone: str = "UTC") -> DataFrame:
-    """Read the reasons for departures (`ends`) likewise."""
-    return ends(spark.read.text(path), zone=zone)
-
-
 def warn_if_unrecognised(spark: SparkSession, path: str) -> None:
     """Log a warning if no line of the brokers' log files is recognised; see `broker_log_lines.warn_unrecognised`."""
     lines = spark.read.text(path)
@@ -64,50 +54,43 @@ def warn_if_unrecognised(spark: SparkSession, path: str) -> None:
     warn_unrecognised(path, counted["lines"], counted["dated"])
 
 
-def reasons(lines: DataFrame, *, zone: str = "UTC") -> DataFrame:
-    """Parse the reasons for rebalances in the lines of a log, in the column `value`; other lines are skipped.
+def read_broker_log(spark: SparkSession, path: str, *, zone: str = "UTC") -> DataFrame:
+    """Read the reasons for rebalances from log files of brokers, compressed ones as well; a path or pattern as Spark takes it.
 
     Returns one row for each time that a generation was made: `group_id`, `generation` (the one that came of it), `ts`,
     `reason` (of the first line, which began the rebalance), `cause` and `compatible`, the causes that agree with
     it. The cause is null where the reason is none that is known.
     """
-
-    def rows(told: BrokerLogEntries) -> list[tuple[Any, ...]]:
-        return [
-            (told.group_id, one.generation, one.ts_ms * 1000, one.reason, one.cause, one.compatible)
-            for one in told.reasons
-        ]
-
-    return _parsed(lines, zone, rows, _REASONS)
+    return _parsed(spark.read.text(path), zone, LoggedReason, _REASONS)
 
 
-def ends(lines: DataFrame, *, zone: str = "UTC") -> DataFrame:
-    """Parse the reasons for departures in the lines of a log, in the column `value`.
+def read_ends(spark: SparkSession, path: str, *, zone: str = "UTC") -> DataFrame:
+    """Read the reasons for departures likewise.
 
     Returns one row for each end: `group_id`, `member_id`, `ts` and `reason`: "leave" or "expiry". A member that comes
     back under its id may end several times.
     """
-
-    def rows(told: BrokerLogEntries) -> list[tuple[Any, ...]]:
-        return [(told.group_id, one.member_id, one.ts_ms * 1000, one.reason) for one in told.ends]
-
-    return _parsed(lines, zone, rows, _ENDS)
+    return _parsed(spark.read.text(path), zone, LoggedDeparture, _ENDS)
 
 
 def _parsed(
     lines: DataFrame,
     zone: str,
-    rows: Callable[[BrokerLogEntries], list[tuple[Any, ...]]],
+    kind: type[LoggedReason | LoggedDeparture],
     schema: Any,
 ) -> DataFrame:
-    """Parse the lines of each group together, in their order: several are often of one millisecond."""
+    """Parse the entries of a kind in the lines of each group, in their order: several are often of one millisecond."""
     at = time_zone(zone)
 
     def parse(table: Any) -> Any:
         parser = LineParser(at)
         for line in table.sort_by("place").column("value").to_pylist():
             parser.take(line)
-        found = [row for told in parser.entries() for row in rows(told)]
+        found = [
+            each._replace(ts_ms=1000 * each.ts_ms)
+            for each in parser.entries()
+            if isinstance(each, kind)
+        ]
         columns = zip(*found, strict=True) if found else [()] * len(schema)
         return pa.table(
             [pa.array(column, kind) for column, kind in zip(columns, schema.types, strict=True)],

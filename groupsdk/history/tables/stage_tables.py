@@ -1,6 +1,6 @@
 """Read the tables and stages that tasks wrote, and write those made on the driver."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Final, Protocol
 
 import pyarrow as pa
@@ -21,6 +21,8 @@ from groupsdk.history.tables.stages import RECORDS
 
 RUN_TABLES: Final = tuple(name for name in TABLES if name != RAW)
 """The tables that a run makes."""
+BATCH_ROWS: Final = 20_000
+"""How many rows of a table are processed at once."""
 
 
 LogPosition = tuple[int, int]
@@ -67,24 +69,13 @@ class StageTables:
         *,
         files: Sequence[str] | None = None,
     ) -> Any:
-        # pyarrow.dataset does the same, but importing it imports pandas
         schema = schema_of(name)
         folder_has_day = name in TABLES and TABLES[name].partition_by
         names = [each for each in columns or schema.names if not (folder_has_day and each == "day")]
         declared = pa.schema([schema.field(each) for each in names])
-        wanted = None if groups is None else pa.array(list(groups), type=pa.string())
-        found = [declared.empty_table()]
-        for path in self.files(name) if files is None else files:
-            with self._system.open_input_file(path) as opened:
-                file = parquet.ParquetFile(opened)
-                chosen = _row_groups(file.metadata, groups)
-                # of a large file few rows may be wanted: others go before more are read
-                for part in [chosen] if wanted is None else [[each] for each in chosen]:
-                    rows = file.read_row_groups(part, columns=names).select(names).cast(declared)
-                    if wanted is not None:
-                        rows = rows.filter(pc.is_in(rows.column("group_id"), wanted))
-                    found.append(rows)
-        return pa.concat_tables(found)
+        return read_parquet(
+            self._system, self.files(name) if files is None else files, declared, groups
+        )
 
     def read_range(
         self, name: str, group: str, first: LogPosition, last: LogPosition, files: Sequence[str]
@@ -157,6 +148,34 @@ class StageTables:
             )
 
 
+def read_parquet(
+    system: Any,
+    paths: Iterable[str],
+    schema: Any,
+    groups: Collection[str | None] | None = None,
+    since: tuple[str, int] | None = None,
+) -> Any:
+    """Return the columns of a schema of some files as an Arrow table; only the rows of `groups`, unless it is None.
+
+    `since`: a column with times and milliseconds; row groups with only earlier times are not read.
+    """
+    # pyarrow.dataset does the same, but importing it imports pandas
+    wanted = None if groups is None else pa.array(list(groups), type=pa.string())
+    found = [schema.empty_table()]
+    for path in paths:
+        with system.open_input_file(path) as opened:
+            file = parquet.ParquetFile(opened)
+            chosen = _row_groups(file.metadata, groups, since)
+            # of a large file few rows may be wanted: others go before more are read
+            for part in [chosen] if wanted is None else [[each] for each in chosen]:
+                rows = file.read_row_groups(part, columns=schema.names)
+                rows = rows.select(schema.names).cast(schema)
+                if wanted is not None:
+                    rows = rows.filter(pc.is_in(rows.column("group_id"), wanted))
+                found.append(rows)
+    return pa.concat_tables(found)
+
+
 def _before(partitions: Any, offsets: Any, place: LogPosition) -> Any:
     same = pc.and_(pc.equal(partitions, place[0]), pc.less(offsets, place[1]))
     return pc.or_(pc.less(partitions, place[0]), same)
@@ -173,18 +192,36 @@ def _may_have(row_group: Any, first: LogPosition, last: LogPosition) -> bool:
     return known is None or bool(known.min <= last[1] and known.max >= first[1])
 
 
-def _row_groups(metadata: Any, groups: Collection[str | None] | None) -> list[int]:
-    """Return the row groups of a file that may have rows of some groups: files of explained groups are sorted by group."""
+def _row_groups(
+    metadata: Any,
+    groups: Collection[str | None] | None,
+    since: tuple[str, int] | None = None,
+) -> list[int]:
+    """Return the row groups of a file that may have rows of some groups, and of a time.
+
+    Files of explained groups are sorted by group.
+    """
     every = range(metadata.num_row_groups)
-    if groups is None or None in groups:
-        return list(every)
-    bounds = [(number, bounds_of(metadata.row_group(number), "group_id")) for number in every]
     return [
         number
-        for number, known in bounds
-        if known is None
-        or any(each is not None and known.min <= each <= known.max for each in groups)
+        for number in every
+        if _may_have_groups(metadata.row_group(number), groups)
+        and (since is None or _reaches(metadata.row_group(number), *since))
     ]
+
+
+def _may_have_groups(row_group: Any, groups: Collection[str | None] | None) -> bool:
+    if groups is None or None in groups:
+        return True
+    known = bounds_of(row_group, "group_id")
+    return known is None or any(
+        each is not None and known.min <= each <= known.max for each in groups
+    )
+
+
+def _reaches(row_group: Any, column: str, since_ms: int) -> bool:
+    known = bounds_of(row_group, column)
+    return known is None or known.max.timestamp() * 1000 >= since_ms
 
 
 def highest(rows: Any) -> dict[tuple[str, str], int]:

@@ -7,7 +7,6 @@ from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyarrow import parquet
 
 from groupsdk.history.explain import SIZES
@@ -17,10 +16,10 @@ from groupsdk.history.tables.schemas import TABLES
 from groupsdk.history.tables.stage_files import (
     STAGES,
     StageFiles,
-    bounds_of,
     list_files,
     with_cluster,
 )
+from groupsdk.history.tables.stage_tables import BATCH_ROWS, read_parquet
 from groupsdk.history.tables.stages import COVERAGE, DEFERRED, RECORDS, STAGED, TALLY, TOPIC_HINTS
 
 
@@ -59,7 +58,6 @@ MERGED_FILES: Final = 8
 MERGED_BYTES: Final = 256 * 1024 * 1024
 """The maximum size of a merged file: merging is done in memory."""
 _SMALL: Final = 32 * 1024
-_BATCH_ROWS: Final = 20_000
 
 
 def declared(table: str, *, with_day: bool = True) -> Any:
@@ -72,34 +70,12 @@ def declared(table: str, *, with_day: bool = True) -> Any:
     return schema
 
 
-def read_batches(
-    system: Any,
-    path: str,
-    table: str,
-    columns: Sequence[str] | None = None,
-    since: tuple[str, int] | None = None,
-) -> Iterator[Any]:
-    """Yield the rows of a file as Arrow record batches, without the day, which is in the folder's name.
-
-    `since`: a column with times and milliseconds; row groups with only earlier times are not read.
-    """
+def read_batches(system: Any, path: str, table: str) -> Iterator[Any]:
+    """Yield the rows of a file as Arrow record batches, without the day, which is in the folder's name."""
     schema = declared(table, with_day=False)
-    if columns is not None:
-        schema = pa.schema([schema.field(each) for each in columns])
     with system.open_input_file(path) as opened:
-        file = parquet.ParquetFile(opened)
-        groups = [
-            number
-            for number in range(file.num_row_groups)
-            if since is None or _reaches(file.metadata.row_group(number), *since)
-        ]
-        for batch in file.iter_batches(_BATCH_ROWS, row_groups=groups, columns=schema.names):
+        for batch in parquet.ParquetFile(opened).iter_batches(BATCH_ROWS, columns=schema.names):
             yield from pa.Table.from_batches([batch]).select(schema.names).cast(schema).to_batches()
-
-
-def _reaches(row_group: Any, column: str, since_ms: int) -> bool:
-    known = bounds_of(row_group, column)
-    return known is None or known.max.timestamp() * 1000 >= since_ms
 
 
 def read_files(
@@ -111,20 +87,15 @@ def read_files(
     groups: Sequence[str] | None = None,
     since: tuple[str, int] | None = None,
 ) -> Any:
-    """Return the rows of several files of a table as an Arrow table; see `read_batches`."""
+    """Return the rows of several files of a table as an Arrow table, without the day.
+
+    `groups`: only theirs, "" for rows without one; `since`: see `stage_tables.read_parquet`.
+    """
     schema = declared(table, with_day=False)
     if columns is not None:
         schema = pa.schema([schema.field(each) for each in columns])
-    wanted = None if groups is None else pa.array(list(groups), type=pa.string())
-    found = []
-    for path in paths:
-        for batch in read_batches(system, path, table, columns, since):
-            if wanted is None:
-                found.append(batch)
-                continue
-            of_rows = pc.fill_null(batch.column("group_id"), pa.scalar(""))
-            found.append(batch.filter(pc.is_in(of_rows, wanted)))
-    return pa.Table.from_batches(found, schema=schema)
+    wanted = [*groups, None] if groups is not None and "" in groups else groups
+    return read_parquet(system, paths, schema, wanted, since)
 
 
 def no_rows(schema: Any) -> Any:

@@ -12,11 +12,12 @@ from groupsdk.history.explain.arrow_batches import (
     GROUP_TABLES,
     LOG_ENTRY_PARTITION,
     entries,
-    read_log_entries,
     tables_of,
     to_batches,
 )
-from groupsdk.history.explain.explaining import BrokerLogEntries, Context, TableRows
+from groupsdk.history.explain.causes import LoggedReason
+from groupsdk.history.explain.departures import LoggedDeparture
+from groupsdk.history.explain.explaining import Context, TableRows
 from groupsdk.history.read.batches import read_batches
 from groupsdk.history.read.reading import Reader
 from groupsdk.history.tables.schemas import TABLES
@@ -126,8 +127,5 @@ def test_broker_log_entries_of_a_group_come_before_its_records() -> None:
     ]
     batch = pa.RecordBatch.from_pylist(rows, schema=RECORD_ROWS)
     reason, end = entries([batch])
-    assert isinstance(reason, BrokerLogEntries)
-    assert isinstance(end, BrokerLogEntries)
-    assert (reason.reasons[0].generation, reason.reasons[0].cause) == (3, None)
-    assert end == read_log_entries("g", rows[1]["value"])  # type: ignore[arg-type] # bytes
-    assert end.ends[0].member_id == "m"
+    assert reason == LoggedReason("g", 3, 5, "r", None, ["join"])
+    assert end == LoggedDeparture("g", "m", 6, "leave")

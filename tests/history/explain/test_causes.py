@@ -106,6 +106,6 @@ def test_a_logged_reason_makes_sure_only_of_what_it_says(
     cause: str | None, compatible: list[str], primary: str, confidence: float
 ) -> None:
     verdict = decide_cause({Cause.JOIN}, (), None, has_hole=True)
-    found = with_reason(verdict, LoggedReason(5, 0, "text", cause, compatible))
+    found = with_reason(verdict, LoggedReason("g", 5, 0, "text", cause, compatible))
     assert found.primary == primary
     assert found.confidence == pytest.approx(confidence)

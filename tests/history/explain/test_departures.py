@@ -91,7 +91,7 @@ def test_the_log_that_says_left_does_not_say_why() -> None:
     row = DepartureRow("g", "classic", 1, 2, GONE_MS, member, superseded=False, alive_ms=-1)
     silence = silence_of(row, {}, {}, before_ms=0, interrupted=False)
     departure = Departure("m", "c", Cause.POLL_TIMEOUT, 0.9, 31_000)
-    logged = LoggedDeparture("m", GONE_MS, Cause.LEAVE)
+    logged = LoggedDeparture("g", "m", GONE_MS, Cause.LEAVE)
     assert with_logged_departure(departure, silence, [logged]) == departure
     expired = logged._replace(reason=Cause.EXPIRY)
     assert with_logged_departure(departure, silence, [expired]).reason == Cause.EXPIRY

@@ -13,7 +13,6 @@ from groupsdk.history.explain.causes import LoggedReason
 from groupsdk.history.explain.commit_spans import REMOVED, CommitPart, CommitSpans, median
 from groupsdk.history.explain.departures import LoggedDeparture
 from groupsdk.history.explain.explaining import (
-    BrokerLogEntries,
     Context,
     Entry,
     TableRows,
@@ -151,9 +150,9 @@ def test_a_move_tells_for_how_long_nobody_committed() -> None:
 def test_a_reason_is_that_of_the_generation_it_was_given_for() -> None:
     log: list[Entry] = [
         # of the first time that the group was there; the log of the second one is lost
-        BrokerLogEntries("g", [LoggedReason(1, 500, "of n", "join", ["join"])], []),
-        BrokerLogEntries("g", [LoggedReason(2, 5_500, "of m", "expiry", ["expiry"])], []),
-        BrokerLogEntries("g", [], [LoggedDeparture("m", 5_500, "expiry")]),
+        LoggedReason("g", 1, 500, "of n", "join", ["join"]),
+        LoggedReason("g", 2, 5_500, "of m", "expiry", ["expiry"]),
+        LoggedDeparture("g", "m", 5_500, "expiry"),
     ]
     for start in (1, 900):
         seats = {"m": Seat("c", {"t": [0]})}
@@ -177,10 +176,9 @@ def test_a_reason_is_that_of_the_generation_it_was_given_for() -> None:
 
 
 def test_a_reason_that_is_not_known_is_told_and_changes_no_cause() -> None:
-    unknown = LoggedReason(1, 500, "the moon", None, [])
-    other = LoggedReason(2, 1_500, "topics", "topic_growth", ["topic_growth"])
     found = tables(
-        BrokerLogEntries("g", [unknown, other], []),
+        LoggedReason("g", 1, 500, "the moon", None, []),
+        LoggedReason("g", 2, 1_500, "topics", "topic_growth", ["topic_growth"]),
         record(1, generation("g", 1, ONE)),
         record(2, generation("g", 2, {**ONE, "c": Seat("c", {"t": []})})),
     )
