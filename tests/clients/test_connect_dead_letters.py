@@ -4,13 +4,14 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Consumer, Message, Producer, TopicPartition
+from confluent_kafka import Producer
 from typing_extensions import override
 
 from groupsdk.broker.embedded import EmbeddedBroker
 from groupsdk.connect import Connector, ErrantRecord, Task, TaskContext, Worker
 from tests.clients.test_connect import worker as java_worker
 from tests.connect.workers import eventually
+from tests.support.topics import read_records
 
 
 pytestmark = [pytest.mark.timeout(240), pytest.mark.usefixtures("kafka_installed")]
@@ -19,15 +20,6 @@ ERRORS = {
     "errors.deadletterqueue.topic.replication.factor": "1",
     "errors.deadletterqueue.context.headers.enable": "true",
 }
-
-
-def first(servers: str, topic: str) -> Message:
-    """The first record of a topic."""
-    consumer = Consumer({"bootstrap.servers": servers, "group.id": "reader"})
-    consumer.assign([TopicPartition(topic, 0, 0)])
-    (message,) = consumer.consume(1, 60)
-    consumer.close()
-    return message
 
 
 def refuse(record: ErrantRecord) -> None:
@@ -47,7 +39,7 @@ class Refusing(Connector):
 
     @override
     def run(self, task: Task, context: TaskContext) -> None:
-        record = ErrantRecord.of(first(self.config["servers"], self.config["topics"]))
+        record = ErrantRecord.of(read_records(self.config["servers"], self.config["topics"], 1)[0])
         context.commit({"handled": context.attempt(record, refuse)})
 
 
@@ -72,7 +64,7 @@ def test_dead_letters_are_those_of_kafka_connect(
     with java_worker(broker, tmp_path) as java:
         java.until("/connectors", {"name": "sink", "config": theirs})
         eventually(lambda: broker.leader("theirs", 0) is not None, java.said, 90)
-        expected = first(servers, "theirs")
+        expected = read_records(servers, "theirs", 1)[0]
     ours = {
         **ERRORS,
         "connector.class": "Refusing",
@@ -87,7 +79,7 @@ def test_dead_letters_are_those_of_kafka_connect(
         worker.admin.put_connector("sink", ours).result(60)
         state = eventually(lambda: worker._store.state(("sink", "only")), worker.admin.statuses)
         assert state == {"handled": False}
-    letter = first(servers, "ours")
+    letter = read_records(servers, "ours", 1)[0]
     assert (letter.key(), letter.value()) == (expected.key(), expected.value())
     said, wanted = ErrantRecord.of(letter).headers, ErrantRecord.of(expected).headers
     assert [name for name, _ in said] == [name for name, _ in wanted]

@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Consumer, TopicPartition
 
 from groupsdk.broker.embedded import EmbeddedBroker
 from groupsdk.connect import ConnectWorker
@@ -20,6 +19,7 @@ from groupsdk.http.settings import HttpSettings
 from groupsdk.testing.ports import ReservedPorts
 from tests.clients.test_connect import Worker as JavaWorker, worker as java_worker
 from tests.connect.workers import app, eventually
+from tests.support.topics import read_records
 
 
 pytestmark = [pytest.mark.timeout(240), pytest.mark.usefixtures("kafka_installed")]
@@ -67,15 +67,6 @@ def ask(worker: JavaWorker, method: str, path: str, body: bytes, headers: dict[s
     except urllib.error.HTTPError as error:
         error.close()
         return int(error.code)
-
-
-def lines(broker: EmbeddedBroker, topic: str, count: int) -> list[bytes | None]:
-    """Wait for so many records that are committed, and return their values."""
-    consumer = Consumer({"bootstrap.servers": broker.bootstrap_servers, "group.id": "reader"})
-    consumer.assign([TopicPartition(topic, 0, 0)])
-    found = [message.value() for message in consumer.consume(count, 60)]
-    consumer.close()
-    return found
 
 
 def test_kafkas_leader_takes_what_is_signed_with_its_key(
@@ -129,7 +120,8 @@ def test_kafkas_follower_hands_its_tasks_to_our_leader_and_runs_them(
             task_path = "/connectors/source/tasks/0/status"
             eventually(lambda: java.until(task_path)["state"] == "RUNNING", java.said)
             assert java.until(task_path)["worker_id"] == f"127.0.0.1:{java.port}"
-            assert lines(broker, topic, 2) == [b"one", b"two"]
+            found = read_records(broker.bootstrap_servers, topic, 2)
+            assert [each.value() for each in found] == [b"one", b"two"]
             # each kind reads which topics the other's tasks use (KIP-558)
             eventually(lambda: list(ours.admin.topics("source")) == [topic], java.said)
             ours._store.put_topic(TopicUse("of-ours", "source", 0, 1))

@@ -6,8 +6,6 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, Producer
-from confluent_kafka.admin import AdminClient
-from confluent_kafka.cimpl import NewTopic
 
 from groupsdk.consumer.record_errors import (
     DeadLetterError,
@@ -19,6 +17,7 @@ from groupsdk.consumer.record_errors import (
 from groupsdk.dead_letters import ErrantRecord
 from groupsdk.errors import ConfigError
 from groupsdk.settings.backoff import ExponentialBackoff
+from tests.support.topics import create_topic
 
 
 def record(offset: int = 7, partition: int = 0) -> Any:
@@ -112,8 +111,7 @@ def test_a_dead_letter_can_be_part_of_a_transaction(
     servers: str, group_id: str, letters: Consumer
 ) -> None:
     topic = f"{group_id}-dead"
-    admin = AdminClient({"bootstrap.servers": servers})
-    admin.create_topics([NewTopic(topic, 1, 1)])[topic].result(60)
+    create_topic(servers, topic)
     producer = Producer({"bootstrap.servers": servers, "transactional.id": group_id})
     producer.init_transactions(60)
     for commit in (False, True):

@@ -7,11 +7,10 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, KafkaError, Message, Producer
-from confluent_kafka.admin import AdminClient
-from confluent_kafka.cimpl import NewTopic
 
 from groupsdk.consumer import GroupConsumer
 from groupsdk.consumer.aio import AsyncGroupConsumer
+from tests.support.topics import create_topic
 
 
 VALUES = (b"first", None, b"", b"\x00", b"x" * 100_000, None, b"last")
@@ -23,8 +22,7 @@ COUNT = len(VALUES) * len(KEYS) * len(HEADERS)
 @pytest.fixture(scope="module")
 def topic(servers: str) -> str:
     name = "records-of-all-kinds"
-    admin = AdminClient({"bootstrap.servers": servers})
-    admin.create_topics([NewTopic(name, 1, 1)])[name].result(60)
+    create_topic(servers, name)
     errors: list[KafkaError | None] = []
 
     def delivered(error: KafkaError | None, message: Message) -> None:

@@ -19,8 +19,6 @@ from typing import Any, Final
 
 import pytest
 import yaml
-from confluent_kafka.admin import AdminClient
-from confluent_kafka.cimpl import NewTopic
 
 from groupsdk.admin.cluster import ClusterClient
 from groupsdk.admin.groups import committed_offsets, describe_group
@@ -34,6 +32,7 @@ from tests.examples.manifest_schemas import COMPOSE, name_of, problems, schemas
 from tests.examples.process import ROOT, ExampleProcess
 from tests.support.cases import each_case
 from tests.support.go import installed_go
+from tests.support.topics import create_topic
 from tests.support.workers import eventually
 
 
@@ -299,8 +298,7 @@ def test_command_answers_its_probes_reads_and_drains_on_sigterm(
     source: str, fixture: str, request: pytest.FixtureRequest, group_id: str
 ) -> None:
     servers = request.getfixturevalue(fixture).bootstrap_servers
-    admin = AdminClient({"bootstrap.servers": servers})
-    admin.create_topics([NewTopic(group_id, 1, 1)])[group_id].result(60)
+    create_topic(servers, group_id)
     ran = SOURCES[source]()
     with closing(ReservedPorts(1)) as reserved:
         (port,) = reserved.ports

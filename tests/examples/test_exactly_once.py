@@ -11,13 +11,12 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient
-from confluent_kafka.cimpl import NewTopic
 
 from groupsdk.clock import Deadline, SystemClock
 from groupsdk.testing import LocalKafka
 from tests.examples.conftest import StartExample
 from tests.examples.process import ExampleProcess
+from tests.support.topics import create_topic
 from tests.survival.processes import BrokerProcess
 
 
@@ -145,10 +144,8 @@ class Chaos:
         self._source, self._target = f"in-{group_id}", f"out-{group_id}"
         self._options = options
         self._start_example = start_example
-        admin = AdminClient({"bootstrap.servers": broker.servers})
-        topics = [NewTopic(name, PARTITIONS, 1) for name in (self._source, self._target)]
-        for future in admin.create_topics(topics).values():
-            future.result()
+        for name in (self._source, self._target):
+            create_topic(broker.servers, name, PARTITIONS)
         self._producer = Producer(
             {"bootstrap.servers": broker.servers, "enable.idempotence": True, "log_level": 0}
         )

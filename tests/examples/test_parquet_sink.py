@@ -8,16 +8,13 @@ from pathlib import Path
 
 import pyarrow.parquet
 import pytest
-from confluent_kafka import Consumer, Message, Producer, TopicPartition
-from confluent_kafka.admin import (  # type: ignore[attr-defined]  # its types miss its __all__
-    AdminClient,
-    NewTopic,
-)
+from confluent_kafka import Producer
 
 from examples.parquet_sink import ParquetSink, PartitionFiles, app
 from groupsdk.connect import ConnectorConfigError, TaskFencedError
 from tests.connect.workers import eventually
 from tests.examples.crew import Crew
+from tests.support.topics import create_topic, read_records
 
 
 PARTITIONS = 2
@@ -27,8 +24,7 @@ PARTITIONS = 2
 def topic(servers: str, group_id: str) -> str:
     """A topic of two partitions."""
     name = f"orders-{group_id[-8:]}"
-    admin = AdminClient({"bootstrap.servers": servers})
-    admin.create_topics([NewTopic(name, PARTITIONS, 1)])[name].result(60)
+    create_topic(servers, name, PARTITIONS)
     return name
 
 
@@ -168,20 +164,9 @@ def test_records_are_in_files_once_whoever_is_killed_or_paused(
     check(tmp_path, topic, total)
 
 
-def messages(servers: str, topic: str, count: int) -> list[Message]:
-    """The first records of partition 0."""
-    consumer = Consumer({"bootstrap.servers": servers, "group.id": "reader"})
-    consumer.assign([TopicPartition(topic, 0, 0)])
-    found: list[Message] = []
-    while len(found) < count:
-        found += consumer.consume(count - len(found), 1.0)
-    consumer.close()
-    return found
-
-
 def test_a_former_owner_can_add_no_file(servers: str, topic: str, tmp_path: Path) -> None:
     produce(servers, topic, 0, 10)
-    records = messages(servers, topic, 10)
+    records = read_records(servers, topic, 10)
     files = PartitionFiles(tmp_path, topic, 0)
     assert files.take_over(5, 0) == 0
     assert files.publish(5, records[:4]) == 4

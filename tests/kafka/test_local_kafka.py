@@ -22,7 +22,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # its types m
 from groupsdk.testing import BrokerStartError, LocalKafka, LocalKafkaError
 from groupsdk.testing.probe import Probe
 from tests.support.cases import with_long
-from tests.support.topics import create_topic
+from tests.support.topics import create_topic, read_records
 from tests.support.workers import eventually
 
 
@@ -53,15 +53,8 @@ def _produce(kafka: LocalKafka, topic: str, *values: bytes) -> None:
     assert not failed
 
 
-def _read(kafka: LocalKafka, topic: str, count: int) -> list[bytes]:
-    consumer = Consumer(_settings(kafka.bootstrap_servers, group_id="reader"))
-    try:
-        consumer.assign([TopicPartition(topic, 0, 0)])
-        messages = consumer.consume(count, _TIMEOUT_S)
-        values = [message.value() for message in messages if message.error() is None]
-        return [value for value in values if value is not None]
-    finally:
-        consumer.close()
+def _values(kafka: LocalKafka, topic: str, count: int) -> list[bytes | None]:
+    return [each.value() for each in read_records(kafka.bootstrap_servers, topic, count)]
 
 
 def _refuses(servers: str, *codes: int, **settings: str) -> bool:
@@ -124,7 +117,7 @@ def test_restart_keeps_ports_and_data(own_kafka: StartKafka) -> None:
     _produce(kafka, "kept", b"one", b"two")
     kafka.restart()
     assert kafka.bootstrap_servers == servers
-    assert _read(kafka, "kept", 2) == [b"one", b"two"]
+    assert _values(kafka, "kept", 2) == [b"one", b"two"]
 
 
 def test_kill_and_start_keep_data(own_kafka: StartKafka) -> None:
@@ -136,7 +129,7 @@ def test_kill_and_start_keep_data(own_kafka: StartKafka) -> None:
     with pytest.raises(ConnectionRefusedError), kafka.nodes[0].probe():
         pass
     kafka.start()
-    assert _read(kafka, "kept", 1) == [b"one"]
+    assert _values(kafka, "kept", 1) == [b"one"]
 
 
 def test_paused_broker_is_silent_and_goes_on_when_resumed(own_kafka: StartKafka) -> None:
@@ -167,7 +160,7 @@ def test_data_dir_is_kept_and_used_again(kafka_installed: None, tmp_path: Path) 
         create_topic(kafka.bootstrap_servers, "kept")
         _produce(kafka, "kept", b"one")
     with LocalKafka(data_dir=tmp_path) as kafka:
-        assert _read(kafka, "kept", 1) == [b"one"]
+        assert _values(kafka, "kept", 1) == [b"one"]
 
 
 def test_temporary_directory_is_removed(own_kafka: StartKafka) -> None:

@@ -2,7 +2,14 @@
 
 from collections.abc import Mapping
 
-from confluent_kafka import KafkaError, KafkaException, Producer
+from confluent_kafka import (
+    Consumer,
+    KafkaError,
+    KafkaException,
+    Message,
+    Producer,
+    TopicPartition,
+)
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
@@ -41,3 +48,20 @@ def write_records(address: str, topic: str, counts: Mapping[int, int]) -> None:
         for _ in range(count):
             producer.produce(topic, b"x", partition=partition)
     assert producer.flush(60) == 0
+
+
+def read_records(address: str, topic: str, count: int) -> list[Message]:
+    """Wait for the first records of partition 0; those of transactions once they are committed."""
+    reader = Consumer({"bootstrap.servers": address, "group.id": "reader", "log_level": 0})
+    reader.assign([TopicPartition(topic, 0, 0)])
+    found: list[Message] = []
+
+    def read() -> bool:
+        found.extend(each for each in reader.consume(count - len(found), 1.0) if not each.error())
+        return len(found) == count
+
+    try:
+        eventually(read, lambda: f"{len(found)} of {count} records")
+    finally:
+        reader.close()
+    return found

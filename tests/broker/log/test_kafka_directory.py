@@ -6,8 +6,6 @@ from random import Random
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient
-from confluent_kafka.cimpl import NewTopic
 
 from groupsdk.broker.log.directory import LogDirectory
 from groupsdk.broker.log.files import DiskFiles
@@ -16,6 +14,7 @@ from groupsdk.clock import WallClock
 from groupsdk.testing import LocalKafka
 from tests.broker.log.logs import batch, pairs, read_all
 from tests.support.brokers import STEADY
+from tests.support.topics import create_topic
 
 
 TOPIC = "turns"
@@ -26,9 +25,7 @@ _TIMEOUT_S = 60.0
 def written(kafka: LocalKafka) -> list[bytes]:
     """Writes committed and aborted transactions of several segments; returns what is committed."""
     random = Random(0)
-    admin = AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
-    topic = NewTopic(TOPIC, num_partitions=1, config=ROLL)
-    admin.create_topics([topic])[TOPIC].result(_TIMEOUT_S)
+    create_topic(kafka.bootstrap_servers, TOPIC, config=ROLL)
     producer = Producer(
         {
             "bootstrap.servers": kafka.bootstrap_servers,

@@ -5,11 +5,7 @@ from random import Random
 from typing import Any, ClassVar
 
 import pytest
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
-from confluent_kafka.admin import (  # type: ignore[attr-defined]  # its types miss its __all__
-    AdminClient,
-    NewTopic,
-)
+from confluent_kafka import KafkaError, KafkaException, Producer
 from typing_extensions import override
 
 from groupsdk.connect.connectors.connector_config import ErrorPolicy
@@ -33,6 +29,7 @@ from groupsdk.dead_letters import ErrantRecord, context_headers
 from groupsdk.errors import ConfigError
 from groupsdk.wire.connect_protocol import ConnectorTaskId
 from tests.connect.workers import OneTask, app, eventually, states
+from tests.support.topics import create_topic, read_records
 
 
 @pytest.mark.parametrize(
@@ -253,15 +250,6 @@ def test_without_kafka_there_are_no_dead_letters() -> None:
         FileStore().put_dead_letter("dead", 1, ErrantRecord())
 
 
-def letters(servers: str, topic: str, count: int) -> list[Message]:
-    """The first records of a topic."""
-    consumer = Consumer({"bootstrap.servers": servers, "group.id": "reader"})
-    consumer.assign([TopicPartition(topic, 0, 0)])
-    found = consumer.consume(count, 60)
-    consumer.close()
-    return found
-
-
 @pytest.mark.parametrize("kind", KINDS)
 def test_records_that_are_skipped_are_in_the_dead_letters(
     servers: str, group_id: str, kind: type[Handling]
@@ -280,7 +268,7 @@ def test_records_that_are_skipped_are_in_the_dead_letters(
             lambda: worker._store.state(("c", "only")), lambda: worker.admin.statuses()
         )
         assert state == {"done": [True, False, True, True]}
-        (letter,) = letters(servers, topic, 1)
+        (letter,) = read_records(servers, topic, 1)
         assert letter.value() == b"bad"
         headers = dict(letter.headers() or ())
         assert headers["__connect.errors.connector.name"] == b"c"
@@ -293,11 +281,10 @@ def test_records_that_are_skipped_are_in_the_dead_letters(
 def test_records_of_kafka_keep_what_they_have(servers: str, group_id: str) -> None:
     producer = Producer({"bootstrap.servers": servers})
     source = f"{group_id[-8:]}-source"
-    admin = AdminClient({"bootstrap.servers": servers})
-    admin.create_topics([NewTopic(source, 1)])[source].result(60)
+    create_topic(servers, source)
     producer.produce(source, b"v", b"k", 0, headers=[("h", b"1"), ("n", None)])
     assert producer.flush(60) == 0
-    (message,) = letters(servers, source, 1)
+    (message,) = read_records(servers, source, 1)
     record = ErrantRecord.of(message)
     assert record == ErrantRecord(b"k", b"v", (("h", b"1"), ("n", None)), source, 0, 0)
 

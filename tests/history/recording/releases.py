@@ -13,12 +13,11 @@ from pathlib import Path
 from typing import Final
 
 from confluent_kafka import Consumer, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient
-from confluent_kafka.cimpl import NewTopic
 
 from groupsdk import GroupConsumer
 from groupsdk.testing import LocalKafka
 from tests.history.recording.record import keep
+from tests.support.topics import create_topic
 from tests.support.workers import eventually
 
 
@@ -46,8 +45,7 @@ def record(version: str, data: Path) -> Path:
         with LocalKafka(version=version, properties=properties, data_dir=directory) as kafka:
             servers = kafka.bootstrap_servers
             if codec == 0:
-                admin = AdminClient({"bootstrap.servers": servers})
-                admin.create_topics([NewTopic(TOPIC, PARTITIONS)])[TOPIC].result(30)
+                create_topic(servers, TOPIC, PARTITIONS)
             for group, protocol in GROUPS.items():
                 _commit(servers, group, protocol, codec)
             _pay(servers, codec)

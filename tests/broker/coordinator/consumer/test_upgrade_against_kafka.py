@@ -2,9 +2,6 @@
 
 from typing import Any
 
-from confluent_kafka.admin import AdminClient
-from confluent_kafka.cimpl import NewTopic
-
 from groupsdk.assignment import Assignment, Subscription
 from groupsdk.assignment.subscriptions import encode_assignments, encode_subscription
 from groupsdk.broker.embedded import EmbeddedBroker
@@ -24,6 +21,7 @@ from groupsdk.wire.messages.offsets import (
 )
 from tests.broker.clients import Client
 from tests.broker.coordinator.consumer.members import Served, WireMember, connected
+from tests.support.topics import create_topic
 from tests.support.workers import eventually
 
 
@@ -83,8 +81,7 @@ class ClassicMember:
 def course(broker: Served, group_id: str) -> list[tuple[int, int]]:
     """Returns epoch and number of partitions: of a member in its place, and of both once a second one has come."""
     topic = f"t-{group_id}"[:200]
-    admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
-    admin.create_topics([NewTopic(topic, 4, 1)])[topic].result(60)
+    create_topic(broker.bootstrap_servers, topic, 4)
     topics = {"subscribed_topic_names": (topic,)}
     with WireMember(broker, f"{group_id}-first", "p", **topics) as probe:
         probe.until(4)  # the coordinator has heard of the topic
@@ -133,8 +130,7 @@ def commit(client: Client, member_id: str, epoch: int, topic: str, offsets: dict
 
 def commits(broker: Served, name: str) -> tuple[list[int], list[int]]:
     """Returns the errors of two commits, of the next owner and then of the one before, and the offsets that are left."""
-    admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
-    admin.create_topics([NewTopic(name, 4, 1)])[name].result(60)
+    create_topic(broker.bootstrap_servers, name, 4)
     classic = ClassicMember(broker, name, name)
     classic.take(0, 1, 2, 3)
     classic.take(0)
