@@ -30,6 +30,7 @@ from groupsdk.wire.messages.metadata import (
     FindCoordinatorRequest,
     MetadataRequest,
     MetadataRequestTopic,
+    MetadataResponse,
 )
 from groupsdk.wire.schema import NO_UUID, Request, Response
 
@@ -173,11 +174,7 @@ class ClusterClient:
             wanted = tuple(MetadataRequestTopic(name=each) for each in topics)
         request = MetadataRequest(wanted, allow_auto_topic_creation=False)
         answer = await self.persist(lambda: self.ask_any(request))
-        brokers = {
-            each.node_id: Broker(each.node_id, each.host, each.port, each.rack)
-            for each in answer.brokers
-        }
-        self._brokers = brokers
+        self._brokers = _brokers_of(answer)
         self.cluster_id = answer.cluster_id
         found = {}
         for topic in answer.topics:
@@ -193,28 +190,18 @@ class ClusterClient:
             found[name] = Topic(
                 name, topic.topic_id, topic.is_internal, topic.error_code, partitions
             )
-        return ClusterMetadata(answer.cluster_id, answer.controller_id, brokers, found)
+        return ClusterMetadata(answer.cluster_id, answer.controller_id, self._brokers, found)
 
     async def ask(self, node_id: int, request: Request[R], max_version: int | None = None) -> R:
         """Send a request to one broker, in the newest version up to `max_version` that both sides support.
 
         Raises NetworkError if the broker cannot be reached, does not answer in time, or is unknown.
         """
-        if node_id not in self._brokers:
-            await self._learn_brokers()
-        broker = self._brokers.get(node_id)
-        if broker is None:
-            raise broker_error(ErrorCode.BROKER_NOT_AVAILABLE, f"node {node_id}")
-        return await self._ask((broker.host, broker.port), request, max_version)
+        return await self._ask(await self._address(node_id), request, max_version)
 
     async def newest_version(self, node_id: int, request: type[Request[Any]]) -> int:
         """Return the newest version of a request that both a broker and this client support, or raise UnsupportedVersionError."""
-        if node_id not in self._brokers:
-            await self._learn_brokers()
-        broker = self._brokers.get(node_id)
-        if broker is None:
-            raise broker_error(ErrorCode.BROKER_NOT_AVAILABLE, f"node {node_id}")
-        connection = await self.connection((broker.host, broker.port))
+        connection = await self.connection(await self._address(node_id))
         return connection.versions.negotiate(request)
 
     async def ask_any(self, request: Request[R], max_version: int | None = None) -> R:
@@ -258,9 +245,7 @@ class ClusterClient:
         known = self._coordinators.get((key_type, key))
         if known is not None:
             return known
-        # up to version 3, one key instead of a list
-        request = FindCoordinatorRequest(key=key, key_type=key_type, coordinator_keys=(key,))
-        answer = await self.ask_any(await self._one_coordinator(request))
+        answer = await self.ask_any(await self._one_coordinator(key, key_type))
         if answer.coordinators:
             found = answer.coordinators[0]
             code, node = found.error_code, Broker(found.node_id, found.host, found.port)
@@ -355,26 +340,27 @@ class ClusterClient:
 
     async def _learn_brokers(self) -> None:
         answer = await self.ask_any(MetadataRequest((), allow_auto_topic_creation=False))
-        self._brokers = {
-            each.node_id: Broker(each.node_id, each.host, each.port, each.rack)
-            for each in answer.brokers
-        }
+        self._brokers = _brokers_of(answer)
 
-    async def _one_coordinator(self, request: FindCoordinatorRequest) -> FindCoordinatorRequest:
-        """Fit the request to the brokers' version: one key, or a list of keys (KIP-699)."""
+    async def _address(self, node_id: int) -> tuple[str, int]:
+        if node_id not in self._brokers:
+            await self._learn_brokers()
+        broker = self._brokers.get(node_id)
+        if broker is None:
+            raise broker_error(ErrorCode.BROKER_NOT_AVAILABLE, f"node {node_id}")
+        return broker.host, broker.port
+
+    async def _one_coordinator(self, key: str, key_type: int) -> FindCoordinatorRequest:
+        """Fit the request to the brokers' version: one key, or from version 4 on a list of keys (KIP-699)."""
         for address in self.config.servers:
             try:
                 connection = await self.connection(address)
             except NetworkError:
                 continue
-            if connection.versions.negotiate(FindCoordinatorRequest) >= 4:
-                return FindCoordinatorRequest(
-                    key_type=request.key_type, coordinator_keys=request.coordinator_keys
-                )
-            return FindCoordinatorRequest(key=request.key, key_type=request.key_type)
-        return FindCoordinatorRequest(
-            key_type=request.key_type, coordinator_keys=request.coordinator_keys
-        )
+            if connection.versions.negotiate(FindCoordinatorRequest) < 4:
+                return FindCoordinatorRequest(key=key, key_type=key_type)
+            break
+        return FindCoordinatorRequest(key_type=key_type, coordinator_keys=(key,))
 
     async def _ask(
         self, address: tuple[str, int], request: Request[R], max_version: int | None
@@ -446,3 +432,10 @@ class ClusterClient:
         by_leader = await self._by_leader(wanted)
         parts = await asyncio.gather(*(one(*each) for each in by_leader.items()))
         return {partition: offset for part in parts for partition, offset in part.items()}
+
+
+def _brokers_of(answer: MetadataResponse) -> dict[int, Broker]:
+    return {
+        each.node_id: Broker(each.node_id, each.host, each.port, each.rack)
+        for each in answer.brokers
+    }

@@ -232,18 +232,24 @@ def _marker(
     data: bytes, header: BatchHeader, position: int, record: Record, partition: int
 ) -> LogEntry:
     marker = read_marker(data, position)
-    text = "a control record"
-    if marker is not None:
-        outcome = "committed" if marker.committed else "aborted"
-        text = f"transaction {outcome} by coordinator epoch {marker.coordinator_epoch}"
+    if marker is None:
+        return _control(record, partition, header.producer_id, None, "a control record")
+    outcome = "committed" if marker.committed else "aborted"
+    text = f"transaction {outcome} by coordinator epoch {marker.coordinator_epoch}"
+    return _control(record, partition, header.producer_id, {"committed": marker.committed}, text)
+
+
+def _control(
+    record: Record, partition: int, producer_id: int, value: Mapping[str, Any] | None, text: str
+) -> LogEntry:
     return LogEntry(
         partition=partition,
         offset=record.offset,
         timestamp_ms=record.timestamp,
         kind=EntryKind.TRANSACTION,
         record=_MARKER,
-        producer_id=header.producer_id,
-        value=None if marker is None else {"committed": marker.committed},
+        producer_id=producer_id,
+        value=value,
         text=text,
         raw=record,
     )
@@ -411,17 +417,9 @@ def _archived_entry(row: Mapping[str, Any], names: TopicNames) -> LogEntry:
     record = Record(row["src_offset"], timestamp_ms, row["key"], row["value"])
     if row["control"]:
         committed = bool(row["key"]) and int.from_bytes(row["key"][2:4]) == 1
-        return LogEntry(
-            partition=row["src_partition"],
-            offset=record.offset,
-            timestamp_ms=timestamp_ms,
-            kind=EntryKind.TRANSACTION,
-            record=_MARKER,
-            producer_id=row["producer_id"],
-            value={"committed": committed},
-            text=f"transaction {'committed' if committed else 'aborted'}",
-            raw=record,
-        )
+        text = f"transaction {'committed' if committed else 'aborted'}"
+        value = {"committed": committed}
+        return _control(record, row["src_partition"], row["producer_id"], value, text)
     producer_id = row["producer_id"] if row["transactional"] else -1
     return entry_of(record, row["src_partition"], OFFSETS_TOPIC, producer_id, names)
 

@@ -267,17 +267,9 @@ def _version(versions: Mapping[int, tuple[int, int]]) -> Finding:
                 continue
             if release is not None:
                 newest = max(newest, release, key=_release)
-    if ConsumerGroupHeartbeatRequest.api.key in versions:
-        return Finding(
-            Level.OK,
-            "versions",
-            f"Apache Kafka {newest} or later, with the consumer protocol (KIP-848)",
-        )
-    return Finding(
-        Level.OK,
-        "versions",
-        f"Apache Kafka {newest} or later, without the consumer protocol (KIP-848)",
-    )
+    has = "with" if ConsumerGroupHeartbeatRequest.api.key in versions else "without"
+    text = f"Apache Kafka {newest} or later, {has} the consumer protocol (KIP-848)"
+    return Finding(Level.OK, "versions", text)
 
 
 def _release(text: str) -> tuple[int, ...]:
