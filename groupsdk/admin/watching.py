@@ -96,6 +96,15 @@ class WatchedGroup:
         """The number of offsets that its members still have to read."""
         return sum(each.lag or 0 for each in self.lag)
 
+    @property
+    def member_lags(self) -> Mapping[str, int]:
+        """The lag of each member that has partitions, by member id."""
+        lags: dict[str, int] = {}
+        for each in self.lag:
+            if each.member_id is not None:
+                lags[each.member_id] = lags.get(each.member_id, 0) + (each.lag or 0)
+        return lags
+
 
 @dataclass(frozen=True, slots=True)
 class ClusterView:
@@ -133,9 +142,9 @@ class _Track:
 class GroupTracker:
     """Tracks groups from poll to poll, and derives their rebalances and their causes. Pure."""
 
-    def __init__(self, *, kept: int = _KEPT) -> None:
+    def __init__(self) -> None:
         self._tracks: dict[str, _Track] = {}
-        self._done: deque[Rebalance] = deque(maxlen=kept)
+        self._done: deque[Rebalance] = deque(maxlen=_KEPT)
         self._ended: dict[str, int] = {}
         self._looked = False
 

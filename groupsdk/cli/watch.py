@@ -302,11 +302,10 @@ def draw(
         parts.append(Text("Findings", "bold"))
         parts += [Text(cell(finding_line(each)), SEVERITIES[each.severity]) for each in findings]
     if view.rebalances:
-        lines = [rebalance_line(each) for each in view.rebalances[:_SHOWN]]
         parts.append(Text("Rebalances", "bold"))
         parts += [
-            Text(cell(line), "yellow" if each.ended_ms is None else "")
-            for line, each in zip(lines, view.rebalances, strict=False)
+            Text(cell(rebalance_line(each)), "yellow" if each.ended_ms is None else "")
+            for each in view.rebalances[:_SHOWN]
         ]
     return Group(*parts)
 

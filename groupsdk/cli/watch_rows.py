@@ -165,13 +165,11 @@ def clock_time(at_ms: int) -> str:
 
 def member_rows(group: WatchedGroup) -> list[tuple[Any, ...]]:
     """Return for each member: id, instance id, client, host, number of partitions, their lag, and the assignment."""
-    lag: dict[str | None, int] = {}
-    for each in group.lag:
-        lag[each.member_id] = lag.get(each.member_id, 0) + (each.lag or 0)
+    lags = group.member_lags
     return [
         (
             *(member.member_id, member.instance_id, member.client_id, member.host),
-            *(member.assignment.size, lag.get(member.member_id, 0), _assignment_text(member)),
+            *(member.assignment.size, lags.get(member.member_id, 0), _assignment_text(member)),
         )
         for member in group.description.members
     ]

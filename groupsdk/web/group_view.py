@@ -49,10 +49,7 @@ def group_view(
 ) -> GroupView:
     """Return what the page shows of a group."""
     group = watched.description
-    lags: dict[str, int] = {}
-    for each in watched.lag:
-        if each.member_id is not None:
-            lags[each.member_id] = lags.get(each.member_id, 0) + (each.lag or 0)
+    lags = watched.member_lags
     members = group.members[:MAX_MEMBERS]
     return GroupView(
         facts=_facts(watched, verdict, states),

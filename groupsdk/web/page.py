@@ -16,7 +16,7 @@ from groupsdk.admin.watching import (
     waiting_view,
     watch_cluster,
 )
-from groupsdk.clock import Clock, WallClock
+from groupsdk.clock import WallClock
 from groupsdk.errors import BrokerError, ConfigError, DecodeError, NetworkError
 from groupsdk.verdict import GroupVerdict, KnownLog, VerdictKeeper
 from groupsdk.verdict.log_follower import NOT_READ, LogFollower
@@ -204,7 +204,6 @@ class ClusterPage:
         assignors: Sequence[str] = (),
         what_if: WhatIf | None = None,
         timeout_s: float = 15.0,
-        clock: Clock | None = None,
         reads_log: bool = True,
     ) -> None:
         self._settings = dict(settings)
@@ -213,7 +212,7 @@ class ClusterPage:
         self._timeout_s = timeout_s
         self._what_if = what_if
         self._assignors = tuple(assignors)
-        self._clock = clock or WallClock()
+        self._clock = WallClock()
         self._log = LogFollower(settings, patterns, timeout_s=timeout_s) if reads_log else None
         self._brokers = 0
         self._cluster_id: str | None = None

@@ -1,7 +1,6 @@
 """Tests what is told of rebalances from one look to the next, and the polling of a cluster."""
 
 import asyncio
-from collections.abc import Callable
 
 from groupsdk.admin.cluster import ClusterClient
 from groupsdk.admin.descriptions import (
@@ -100,24 +99,6 @@ def test_groups_come_and_go() -> None:
     first.observe(0, [group("PreparingRebalance", member("a"))])
     (done,) = first.observe(1, [group("Stable", member("a", 0))])
     assert done.causes[0].kind == "unknown"
-
-
-def test_a_cluster_is_watched() -> None:
-    async def until(
-        broker: EmbeddedBroker, condition: Callable[[ClusterView], bool]
-    ) -> ClusterView:
-        settings = {"bootstrap.servers": broker.bootstrap_servers}
-        async with ClusterClient(settings) as client:
-            async for view in watch_cluster(client, ["g*"], interval_s=0.02):
-                if condition(view):
-                    return view
-        raise AssertionError("it goes on for ever")
-
-    with EmbeddedBroker() as broker, own_protocol(broker.bootstrap_servers, "g"):
-        view = asyncio.run(until(broker, lambda each: bool(each.groups)))
-        (watched,) = view.groups
-        assert watched.description.members[0].assignment.other == {"shards": [1, 2]}
-        assert (watched.total_lag, view.error) == (0, None)
 
 
 def test_a_look_without_an_answer_is_told_before_it_fails() -> None:
