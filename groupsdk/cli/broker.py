@@ -256,15 +256,7 @@ def _metrics(
         return group_metrics(broker.cluster)
 
     found = asyncio.run_coroutine_threadsafe(counted(), loop).result(_METRICS_S)
-    return [*broker_families(_Counts(found), {}), *page_families(page)]
-
-
-@dataclass(frozen=True, slots=True)
-class _Counts:
-    found: Mapping[str, int]
-
-    def group_metrics(self) -> Mapping[str, int]:
-        return self.found
+    return [*broker_families(found, {}), *page_families(page)]
 
 
 def _log_groups(broker: "Broker") -> None:

@@ -40,6 +40,10 @@ class Family:
     samples: tuple[tuple[Labels, float], ...]
     """Labels and value of each sample."""
 
+    @property
+    def sample_name(self) -> str:
+        return self.name + _SUFFIXES[self.kind]
+
 
 def family_of(name: str, explained: str, samples: tuple[tuple[Labels, float], ...]) -> Family:
     """Build a counter for a name that ends with `_total`, else a gauge."""
@@ -120,7 +124,7 @@ def text_format(families: Iterable[Family]) -> str:
     """Return an exposition of families in Prometheus' text format 0.0.4, where a sample has the name of its metric."""
     lines: list[str] = []
     for family in families:
-        name = family.name + _SUFFIXES[family.kind]
+        name = family.sample_name
         if family.help:
             lines.append(f"# HELP {name} {_escaped_help(family.help)}")
         # an info is a gauge that is always 1
@@ -130,7 +134,7 @@ def text_format(families: Iterable[Family]) -> str:
 
 
 def _samples(family: Family) -> Iterator[str]:
-    sample = family.name + _SUFFIXES[family.kind]
+    sample = family.sample_name
     # a scrape with one series twice is refused, and two names may be escaped to the same string
     values: dict[str, float] = {}
     for labels, value in family.samples:

@@ -1,7 +1,7 @@
 """Serve a `MetricsRegistry` to prometheus-client: `pip install groupsdk[prometheus]`."""
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily
 from prometheus_client.registry import Collector
@@ -13,6 +13,12 @@ from groupsdk.telemetry.registry import MetricsRegistry
 
 if TYPE_CHECKING:
     from prometheus_client.metrics_core import Metric
+
+_KINDS: Final = {
+    "info": InfoMetricFamily,
+    "counter": CounterMetricFamily,
+    "gauge": GaugeMetricFamily,
+}
 
 
 class MetricsCollector(Collector):
@@ -44,17 +50,7 @@ class MetricsCollector(Collector):
 
 
 def _metric(family: Family) -> "Metric":
-    if family.kind == "info":
-        info = InfoMetricFamily(family.name, family.help)
-        for labels, value in family.samples:
-            info.add_sample(family.name + "_info", dict(labels), value)
-        return info
-    if family.kind == "counter":
-        counter = CounterMetricFamily(family.name, family.help)
-        for labels, value in family.samples:
-            counter.add_sample(family.name + "_total", dict(labels), value)
-        return counter
-    gauge = GaugeMetricFamily(family.name, family.help)
+    metric: Metric = _KINDS[family.kind](family.name, family.help)
     for labels, value in family.samples:
-        gauge.add_sample(family.name, dict(labels), value)
-    return gauge
+        metric.add_sample(family.sample_name, dict(labels), value)
+    return metric

@@ -94,15 +94,15 @@ def coordinator_families(metrics: Mapping[str, float], labels: Labels) -> Iterat
         yield family_of(shown, METRICS.get(name) or _of_consumers(name), ((labels, value),))
 
 
-def broker_families(broker: Broker, labels: Labels) -> Iterator[Family]:
-    """Yield the counts of an embedded broker's groups.
+def broker_families(counts: Mapping[str, int], labels: Labels) -> Iterator[Family]:
+    """Yield the counts of a broker's groups.
 
     `NumGroupsStable` becomes `groupsdk_broker_num_groups_stable`; what stands behind a comma, as in
     `consumer-group-count,state=stable`, becomes a label. A count of events, such as `offset-commit-count`, becomes the
     counter `groupsdk_broker_offset_commit_total`.
     """
     found: dict[str, list[tuple[Labels, float]]] = {}
-    for name, value in broker.group_metrics().items():
+    for name, value in counts.items():
         first, *tags = name.split(",")
         more = dict(tag.split("=", 1) for tag in tags)
         found.setdefault(first, []).append(({**labels, **more}, float(value)))
@@ -206,6 +206,10 @@ def _of_consumers(name: str) -> str:
     return CONSUMER_METRICS.get(name, "")
 
 
+def _of_broker(broker: Broker, labels: Labels) -> Iterator[Family]:
+    return broker_families(broker.group_metrics(), labels)
+
+
 @dataclass(frozen=True, slots=True)
 class _Source:
     families: Callable[[Any, Labels], Iterable[Family]]
@@ -244,7 +248,7 @@ class MetricsRegistry:
 
     def add_broker(self, broker: Broker, **labels: str) -> None:
         """Export an `EmbeddedBroker`; labels and errors as of `add_member`."""
-        self._add(broker_families, broker, labels)
+        self._add(_of_broker, broker, labels)
 
     def remove(self, source: object) -> None:
         """Stop exporting a member, worker or broker; does nothing if it is not exported."""

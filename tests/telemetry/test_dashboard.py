@@ -8,7 +8,7 @@ from typing import Any, Final
 from groupsdk.admin.watching import ClusterView
 from groupsdk.connect.worker_metrics import Metric
 from groupsdk.member.metrics import METRICS
-from groupsdk.telemetry.openmetrics import Family, worker_families
+from groupsdk.telemetry.openmetrics import worker_families
 from groupsdk.telemetry.registry import finding_families, member_families, watched_families
 from groupsdk.verdict import KnownLog
 from tests.examples.process import ROOT
@@ -30,12 +30,7 @@ def exported_names() -> set[str]:
     ]
     found += worker_families(SimpleNamespace(metrics=lambda: metrics), {})
     found += [*watched_families(ClusterView(0)), *finding_families((), KnownLog())]
-    return {sample_name(each) for each in found}
-
-
-def sample_name(family: Family) -> str:
-    suffixes = {"counter": "_total", "gauge": "", "info": "_info"}
-    return family.name + suffixes[family.kind]
+    return {each.sample_name for each in found}
 
 
 def test_the_dashboard_asks_for_metrics_that_are_exported() -> None:
