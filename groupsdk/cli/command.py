@@ -2,11 +2,11 @@
 
 import math
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
 from enum import IntEnum
 from importlib import import_module
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import click
 
@@ -14,6 +14,8 @@ from groupsdk.errors import GroupSdkError, ResolveError
 from groupsdk.lazy_imports import override
 from groupsdk.printable import printable
 
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 _CONTEXT: Final = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
 
@@ -125,6 +127,19 @@ class CommandGroup(click.Group):
         if name in self._places:
             return self._places[name][1]
         return self.commands[name].get_short_help_str(120)
+
+
+def together(*options: Callable[[Any], Any]) -> Callable[[F], F]:
+    """Return a decorator that adds options, in the order in which the help shows them."""
+
+    def decorate(function: F) -> F:
+        decorated: Any = function
+        for each in reversed(options):
+            decorated = each(decorated)
+        result: F = decorated
+        return result
+
+    return decorate
 
 
 def exit_with(code: ExitCode | int) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
-from groupsdk.cli.command import SecondsRange
+from groupsdk.cli.command import SecondsRange, together
 from groupsdk.cli.output import waiting
 from groupsdk.errors import ConfigError
 from groupsdk.settings.config import ALIASES, MemberConfig
@@ -101,12 +101,51 @@ def connection_options(function: F) -> F:
         found, others = gather_settings(config, settings, options)
         return function(*args, connection=Connection(found, timeout, others), **rest)
 
-    decorated: Any = called
-    for name in _SECRETS:
-        decorated = click.option(
-            f"--{name.replace('_', '-')}", name, envvar=f"GROUPSDK_{name.upper()}", hidden=True
-        )(decorated)
-    decorated = click.option(
+    undecorated: Any = called
+    result: F = _connection_options(undecorated)
+    return result
+
+
+bootstrap_option: Final = click.option(
+    "--bootstrap-servers",
+    "--bootstrap-server",
+    metavar="HOST:PORT,...",
+    envvar="GROUPSDK_BOOTSTRAP_SERVERS",
+    help="The brokers to connect to first.",
+)
+settings_options: Final = together(
+    click.option(
+        "--config",
+        "--command-config",
+        metavar="FILE",
+        envvar="GROUPSDK_CONFIG",
+        help="A properties file with Kafka client settings.",
+    ),
+    click.option(
+        "--set",
+        "settings",
+        multiple=True,
+        metavar="KEY=VALUE",
+        help="A Kafka client setting, such as request.timeout.ms=5000; repeatable.",
+    ),
+)
+"""A command receives them as `config` and `settings`."""
+
+
+_connection_options: Final = together(
+    bootstrap_option,
+    settings_options,
+    *(
+        click.option(
+            option,
+            name,
+            type=click.Choice(_CHOICES[name], case_sensitive=False) if name in _CHOICES else None,
+            envvar=f"GROUPSDK_{name.upper()}",
+            help=text,
+        )
+        for name, option, text in _OPTIONS
+    ),
+    click.option(
         "--timeout",
         type=SecondsRange(0.1, 86_400),
         default=_DEFAULT_TIMEOUT_S,
@@ -114,43 +153,14 @@ def connection_options(function: F) -> F:
         metavar="SECONDS",
         envvar="GROUPSDK_TIMEOUT",
         help="How long retriable failures are retried, in seconds.",
-    )(decorated)
-    for name, option, text in reversed(_OPTIONS):
-        kind = click.Choice(_CHOICES[name], case_sensitive=False) if name in _CHOICES else None
-        decorated = click.option(
-            option, name, type=kind, envvar=f"GROUPSDK_{name.upper()}", help=text
-        )(decorated)
-    decorated = settings_options(decorated)
-    result: F = bootstrap_option(decorated)
-    return result
-
-
-def bootstrap_option(function: F) -> F:
-    return click.option(
-        "--bootstrap-servers",
-        "--bootstrap-server",
-        metavar="HOST:PORT,...",
-        envvar="GROUPSDK_BOOTSTRAP_SERVERS",
-        help="The brokers to connect to first.",
-    )(function)
-
-
-def settings_options(function: F) -> F:
-    """Add `--config` (or `--command-config`) and `--set` to a click command, which receives them as `config` and `settings`."""
-    function = click.option(
-        "--set",
-        "settings",
-        multiple=True,
-        metavar="KEY=VALUE",
-        help="A Kafka client setting, such as request.timeout.ms=5000; repeatable.",
-    )(function)
-    return click.option(
-        "--config",
-        "--command-config",
-        metavar="FILE",
-        envvar="GROUPSDK_CONFIG",
-        help="A properties file with Kafka client settings.",
-    )(function)
+    ),
+    *(
+        click.option(
+            f"--{name.replace('_', '-')}", name, envvar=f"GROUPSDK_{name.upper()}", hidden=True
+        )
+        for name in reversed(_SECRETS)
+    ),
+)
 
 
 def gather_settings(

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
+from groupsdk.cli.command import together
 from groupsdk.cli.connection import bootstrap_option, gather_settings, settings_options
 from groupsdk.clock import WallClock
 from groupsdk.errors import ConfigError
@@ -59,83 +60,90 @@ class HistoryOptions:
     quiet: bool = False
 
 
-def spark_options(function: F) -> F:
-    function = click.option(
-        "--quiet", is_flag=True, help="Do not write progress to standard error."
-    )(function)
-    return click.option(
+spark_options: Final = together(
+    click.option(
         "--master", help="Spark's master; by default that of Spark's settings, or local[*]."
-    )(function)
-
-
-def report_options(function: F) -> F:
-    function = click.option(
-        "--group", multiple=True, help="A group to show in the report; repeatable."
-    )(function)
-    function = click.option(
-        "--title", default=TITLE, show_default=True, help="The title of the report."
-    )(function)
-    return click.option(
+    ),
+    click.option("--quiet", is_flag=True, help="Do not write progress to standard error."),
+)
+report_options: Final = together(
+    click.option(
         "--report", metavar="FILE", help="The file of the report (by default OUT/report.html)."
-    )(function)
-
-
-def walk_options(function: F) -> F:
-    """Add the options of how groups are followed: storms, timeouts and assignors."""
-    for option in (
-        click.option(
-            "--cluster",
-            metavar="NAME",
-            help="The value of the column cluster_id; by default the cluster's own id, if the log's source has it.",
-        ),
-        click.option("--no-report", is_flag=True, help="Write only the tables."),
-        click.option(
-            "--session-timeout",
-            type=int,
-            metavar="SECONDS",
-            help="group.consumer.session.timeout.ms of the brokers, which the log does not always show.",
-        ),
-        click.option(
-            "--storm",
-            default="5/300",
-            show_default=True,
-            metavar="N/SECONDS",
-            help="N rebalances within SECONDS are a storm.",
-        ),
-        click.option(
-            "--slos",
-            metavar="FILE",
-            help="A file of TOML with service level objectives of groups, for the table slo; see docs/history.md.",
-        ),
-        click.option(
-            "--assignors",
-            default="range,roundrobin,sticky,cooperative-sticky",
-            show_default=True,
-            help="Assignors to replay: names or package.module:Class, separated by commas.",
-        ),
-        click.option(
-            "--topics",
-            metavar="FILE",
-            help="JSON lines with topic_id and topic: the names of topic ids.",
-        ),
-    ):
-        function = option(function)
-    return function
-
-
-def log_options(function: F) -> F:
-    zone = click.option(
+    ),
+    click.option("--title", default=TITLE, show_default=True, help="The title of the report."),
+    click.option("--group", multiple=True, help="A group to show in the report; repeatable."),
+)
+walk_options: Final = together(
+    click.option(
+        "--topics",
+        metavar="FILE",
+        help="JSON lines with topic_id and topic: the names of topic ids.",
+    ),
+    click.option(
+        "--assignors",
+        default="range,roundrobin,sticky,cooperative-sticky",
+        show_default=True,
+        help="Assignors to replay: names or package.module:Class, separated by commas.",
+    ),
+    click.option(
+        "--slos",
+        metavar="FILE",
+        help="A file of TOML with service level objectives of groups, for the table slo; see docs/history.md.",
+    ),
+    click.option(
+        "--storm",
+        default="5/300",
+        show_default=True,
+        metavar="N/SECONDS",
+        help="N rebalances within SECONDS are a storm.",
+    ),
+    click.option(
+        "--session-timeout",
+        type=int,
+        metavar="SECONDS",
+        help="group.consumer.session.timeout.ms of the brokers, which the log does not always show.",
+    ),
+    click.option("--no-report", is_flag=True, help="Write only the tables."),
+    click.option(
+        "--cluster",
+        metavar="NAME",
+        help="The value of the column cluster_id; by default the cluster's own id, if the log's source has it.",
+    ),
+)
+"""How groups are followed: storms, timeouts and assignors."""
+log_options: Final = together(
+    click.option(
+        "--broker-log",
+        metavar="PATH",
+        help="Log files of the brokers, for the exact reasons of rebalances.",
+    ),
+    click.option(
         "--log-zone", default="UTC", show_default=True, help="The time zone of --broker-log."
-    )
-    text = "Log files of the brokers, for the exact reasons of rebalances."
-    return click.option("--broker-log", metavar="PATH", help=text)(zone(function))
-
-
-def source_options(function: F) -> F:
-    function = settings_options(bootstrap_option(function))
-    return click.option("--archive", metavar="DIR", help="A directory that `archive` writes.")(
-        function
-    )
+    ),
+)
+source_options: Final = together(
+    click.option("--archive", metavar="DIR", help="A directory that `archive` writes."),
+    settings_options,
+    bootstrap_option,
+)
+follow_options: Final = together(
+    click.option(
+        "--max-offsets",
+        type=click.IntRange(min=1),
+        default=1_000_000,
+        show_default=True,
+        help="The most records of a partition per update.",
+    ),
+    click.option(
+        "--every",
+        type=click.IntRange(min=1),
+        default=30,
+        show_default=True,
+        metavar="SECONDS",
+        help="The interval between updates, in seconds.",
+    ),
+    click.option("--once", is_flag=True, help="Process the existing records and exit."),
+)
 
 
 def engine_option(default: str | None, help_text: str) -> Callable[[F], F]:
@@ -143,52 +151,25 @@ def engine_option(default: str | None, help_text: str) -> Callable[[F], F]:
     return click.option("--engine", type=choice, default=default, show_default=True, help=help_text)
 
 
-def table_format_option(function: F) -> F:
-    return click.option(
-        "--format",
-        type=click.Choice(["parquet", "delta"]),
-        default="parquet",
-        show_default=True,
-        help="The format of the tables; delta needs the extra groupsdk[delta].",
-    )(function)
-
-
-def retention_option(function: F) -> F:
-    return click.option(
-        "--retention-days",
-        type=click.IntRange(min=1),
-        metavar="N",
-        help="Keep rows of Delta tables for N days.",
-    )(function)
+table_format_option: Final = click.option(
+    "--format",
+    type=click.Choice(["parquet", "delta"]),
+    default="parquet",
+    show_default=True,
+    help="The format of the tables; delta needs the extra groupsdk[delta].",
+)
+retention_option: Final = click.option(
+    "--retention-days",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Keep rows of Delta tables for N days.",
+)
 
 
 def retention_of(days: int | None) -> "Retention | None":
     from groupsdk.history.tables.lake_changes import Retention
 
     return None if days is None else Retention.of(days, WallClock().now_ms())
-
-
-def follow_options(function: F) -> F:
-    for option in (
-        click.option("--once", is_flag=True, help="Process the existing records and exit."),
-        click.option(
-            "--every",
-            type=click.IntRange(min=1),
-            default=30,
-            show_default=True,
-            metavar="SECONDS",
-            help="The interval between updates, in seconds.",
-        ),
-        click.option(
-            "--max-offsets",
-            type=click.IntRange(min=1),
-            default=1_000_000,
-            show_default=True,
-            help="The most records of a partition per update.",
-        ),
-    ):
-        function = option(function)
-    return function
 
 
 def kafka_settings(options: HistoryOptions) -> dict[str, str]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from groupsdk.cli.command import together
 from groupsdk.errors import ConfigError
 
 
@@ -45,43 +46,14 @@ def http_options(option: str, text: str, advertised: str | None = None) -> Calla
         variable = f"{variable}_ADVERTISED_URL"
         url = f"{option}-advertised-url"
         options.append(click.option(url, metavar="URL", envvar=variable, help=advertised))
-
-    def decorate(function: F) -> F:
-        decorated: Any = function
-        for each in reversed(options):
-            decorated = each(decorated)
-        result: F = decorated
-        return result
-
-    return decorate
+    return together(*options)
 
 
-def http_settings(
-    option: str,
-    address: str,
-    *,
-    user: str | None,
-    password: str | None,
-    allowed_hosts: str | None,
-    advertised_url: str | None = None,
-) -> "HttpSettings":
-    """Build the settings of an HTTP server from command-line options; `option` is for errors.
-
-    Raises ConfigError if an option is invalid, the server would be open to other machines, or packages are missing.
-    """
+def check_http_packages(option: str) -> None:
+    """Raise ConfigError if the packages of an HTTP server are missing; `option` is for the error."""
     for module in ("starlette", "uvicorn"):
         if importlib.util.find_spec(module) is None:
             raise ConfigError(f"{option} needs more packages: pip install 'groupsdk[rest]'")
-    from groupsdk.http.settings import HttpSettings
-
-    return HttpSettings.of(
-        option,
-        address,
-        user=user,
-        password=password,
-        allowed_hosts=allowed_hosts,
-        advertised_url=advertised_url,
-    )
 
 
 def page_options(function: F) -> F:
@@ -96,7 +68,10 @@ def page_options(function: F) -> F:
     ) -> Any:
         page = None
         if web is not None:
-            page = http_settings(
+            check_http_packages("--web")
+            from groupsdk.http.settings import HttpSettings
+
+            page = HttpSettings.of(
                 "--web",
                 web,
                 user=web_user,

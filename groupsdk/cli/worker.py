@@ -14,13 +14,14 @@ import click
 from groupsdk.cli import process
 from groupsdk.cli.command import Command, ExitCode, exit_with
 from groupsdk.cli.connection import bootstrap_option, settings_options, split_pairs
-from groupsdk.cli.page import http_options, http_settings
+from groupsdk.cli.page import check_http_packages, http_options
 from groupsdk.connect.app import Worker
 from groupsdk.connect.errors import StoreUnreachableError
 from groupsdk.connect.java_settings import rest_settings
 from groupsdk.connect.loggers import FIELD, ConnectorContextFilter
 from groupsdk.connect.worker import ConnectWorker
 from groupsdk.errors import ConfigError, GroupSdkError
+from groupsdk.http.settings import HttpSettings
 from groupsdk.settings.properties import read_properties
 
 
@@ -112,7 +113,8 @@ def run_worker(place: str, options: WorkerOptions, signals: process.StopSignals)
     address = options.rest or listener
     rest = None
     if address is not None:
-        rest = http_settings(
+        check_http_packages("--rest")
+        rest = HttpSettings.of(
             "--rest",
             address,
             user=options.rest_user,

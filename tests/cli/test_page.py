@@ -8,7 +8,7 @@ import pytest
 from groupsdk.admin.descriptions import GroupDescription, GroupType, PartitionLag
 from groupsdk.admin.watching import ClusterView, WatchedGroup
 from groupsdk.cli.command import ExitCode
-from groupsdk.cli.page import http_settings, page_families
+from groupsdk.cli.page import page_families
 from groupsdk.verdict import KnownLog
 from groupsdk.web.page import PageState
 from tests.cli.conftest import Run
@@ -27,19 +27,6 @@ from tests.cli.conftest import Run
 def test_a_page_that_cannot_be_served_is_said(run: Run, words: list[str], said: str) -> None:
     failed = run("watch", "--web", *words, code=ExitCode.WRONG_USE)
     assert said in failed.err
-
-
-def test_a_page_for_others_has_a_user_and_names() -> None:
-    settings = http_settings(
-        "--web", "0.0.0.0:80", user="alice", password="secret", allowed_hosts="a.example, b.example"
-    )
-    assert (settings.host, settings.port) == ("0.0.0.0", 80)
-    assert settings.allowed_hosts == ("a.example", "b.example")
-    assert "secret" not in repr(settings)
-    assert (
-        http_settings("--web", "[::1]:8080", user=None, password=None, allowed_hosts=None).host
-        == "::1"
-    )
 
 
 def test_metrics_have_the_findings_of_the_page() -> None:

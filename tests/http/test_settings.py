@@ -9,6 +9,8 @@ from groupsdk.http.settings import HttpSettings, is_loopback
 def test_loopback_is_the_default_and_needs_no_password() -> None:
     settings = HttpSettings.of("--rest", ":8083")
     assert (settings.host, settings.url) == ("127.0.0.1", "http://127.0.0.1:8083")
+    named = HttpSettings.of("--web", "[::1]:8080")
+    assert (named.host, named.url) == ("::1", "http://[::1]:8080")
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "10.0.0.7", "worker.example"])
