@@ -64,9 +64,11 @@ def _one_of(name: str, known: Sequence[str], text: str) -> Callable[[F], F]:
     return click.option(f"--{name}", f"{name}s", help=text, **more)
 
 
-_every_group: Final = click.option(
-    "--all", "--all-groups", "everything", is_flag=True, help="Every group."
-)
+def _of_groups(function: F) -> F:
+    """Add the groups that a command is about."""
+    every = click.option("--all", "--all-groups", "everything", is_flag=True, help="Every group.")
+    named = click.argument("group_ids", nargs=-1, metavar="[GROUP]...")
+    return named(every(function))
 
 
 @groups.command(
@@ -115,8 +117,7 @@ def list_command(
         "describe", ("orders", "state, members and lag of one group"), ("--all", "of every group")
     ),
 )
-@click.argument("group_ids", nargs=-1, metavar="[GROUP]...")
-@_every_group
+@_of_groups
 @_common
 def describe_command(
     group_ids: tuple[str, ...],
@@ -126,15 +127,7 @@ def describe_command(
 ) -> None:
     """Describe groups: state, members with their assignments, and lag."""
 
-    async def gather(
-        client: "ClusterClient",
-    ) -> list[tuple[GroupDescription, list[PartitionLag]]]:
-        from groupsdk.admin.groups import group_lag
-
-        described = await _describe(client, group_ids, everything=everything)
-        return [(each, await group_lag(client, each)) for each in described]
-
-    found = connection.run(gather)
+    found = connection.run(lambda client: _with_lag(client, group_ids, everything=everything))
     if as_json:
         write_json([{**plain(group), "lag": _lag_json(lag)} for group, lag in found])
         return
@@ -154,8 +147,7 @@ def describe_command(
     "members",
     examples=_examples("members", ("orders", "the members of the group and their assignments")),
 )
-@click.argument("group_ids", nargs=-1, metavar="[GROUP]...")
-@_every_group
+@_of_groups
 @_common
 def members_command(
     group_ids: tuple[str, ...],
@@ -180,8 +172,7 @@ def members_command(
         ("'orders-*'", "of all groups whose id begins with orders-"),
     ),
 )
-@click.argument("group_ids", nargs=-1, metavar="[GROUP]...")
-@_every_group
+@_of_groups
 @_common
 def offsets_command(
     group_ids: tuple[str, ...],
@@ -223,8 +214,7 @@ def offsets_command(
         ("--all --total", "who lags, the furthest behind first"),
     ),
 )
-@click.argument("group_ids", nargs=-1, metavar="[GROUP]...")
-@_every_group
+@_of_groups
 @click.option(
     "--total",
     is_flag=True,
@@ -239,14 +229,8 @@ def lag_command(
     as_json: bool,
 ) -> None:
     """Show how far groups are behind the end of each partition."""
-
-    async def gather(client: "ClusterClient") -> list[tuple[str, list[PartitionLag]]]:
-        from groupsdk.admin.groups import group_lag
-
-        described = await _describe(client, group_ids, everything=everything)
-        return [(each.group_id, await group_lag(client, each)) for each in described]
-
-    found = connection.run(gather)
+    described = connection.run(lambda client: _with_lag(client, group_ids, everything=everything))
+    found = [(group.group_id, lag) for group, lag in described]
     if as_json:
         write_json(
             [
@@ -440,6 +424,15 @@ async def _describe(
     return found
 
 
+async def _with_lag(
+    client: "ClusterClient", group_ids: Sequence[str], *, everything: bool
+) -> list[tuple[GroupDescription, list[PartitionLag]]]:
+    from groupsdk.admin.groups import group_lag
+
+    described = await _describe(client, group_ids, everything=everything)
+    return [(each, await group_lag(client, each)) for each in described]
+
+
 async def _choose(
     client: "ClusterClient",
     group_ids: Sequence[str],
@@ -604,7 +597,6 @@ def _lag_json(lag: Sequence[PartitionLag]) -> list[dict[str, Any]]:
 
 
 def _write_state(group: GroupDescription) -> None:
-    epoch = group.epoch if group.epoch is not None else None
     write_table(
         ("GROUP", "TYPE", "STATE", "PROTOCOL", "ASSIGNOR", "EPOCH", "MEMBERS", "COORDINATOR"),
         [
@@ -614,7 +606,7 @@ def _write_state(group: GroupDescription) -> None:
                 group.state,
                 group.protocol_type,
                 group.assignor,
-                epoch,
+                group.epoch,
                 len(group.members),
                 group.coordinator,
             )

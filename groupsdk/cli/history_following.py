@@ -2,8 +2,8 @@
 
 import logging
 import sys
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack, closing, contextmanager, suppress
+from collections.abc import Callable, Iterable
+from contextlib import ExitStack, closing, suppress
 from threading import Event
 from typing import TYPE_CHECKING
 
@@ -205,18 +205,13 @@ def _follow_locally(
     updater = Updater(options.out, source, chosen, names=names, broker_logs=logs)
     progress.say(f"following {source}" + ("" if options.once else "; Ctrl-C ends it"))
     rounds = _Rounds(options)
-    with closing(updater), suppress(KeyboardInterrupt):
-        while True:
-            with rounds.waited_out():
-                catch_up_topic(
-                    TopicSettings("the history", settings),
-                    updater,
-                    after=lambda: after(updater, None),
-                )
-            each_round(updater, rounds.outage)
-            if rounds.once:
-                return
-            rounds.wait()
+    with closing(updater):
+        rounds.repeat(
+            lambda: catch_up_topic(
+                TopicSettings("the history", settings), updater, after=lambda: after(updater, None)
+            ),
+            lambda: each_round(updater, rounds.outage),
+        )
 
 
 class _Rounds:
@@ -231,16 +226,22 @@ class _Rounds:
         """Wait for the next round, or for less."""
         self._waiting.wait(self.outage.every_s if seconds is None else seconds)
 
-    @contextmanager
-    def waited_out(self) -> Iterator[None]:
-        try:
-            yield
-        except GroupSdkError as error:
-            if self.once or not self.outage.is_one(error):
-                raise
-            self.outage.begin(str(error))
-        else:
-            self.outage.end()
+    def repeat(self, work: Callable[[], object], each_round: Callable[[], None] = _nothing) -> None:
+        """Work in each round until Ctrl-C, or once."""
+        with suppress(KeyboardInterrupt):
+            while True:
+                try:
+                    work()
+                except GroupSdkError as error:
+                    if self.once or not self.outage.is_one(error):
+                        raise
+                    self.outage.begin(str(error))
+                else:
+                    self.outage.end()
+                each_round()
+                if self.once:
+                    return
+                self.wait()
 
     def ended(self, failure: "StreamingQueryException") -> None:
         """Take the end of a query: returns if it may be started again."""
@@ -371,12 +372,9 @@ def _archive_locally(options: HistoryOptions, progress: Progress) -> None:
     check_cluster(cluster_id)
     table = RawTable(options.out, cluster_id)
     progress.say(f"archiving to {options.out}" + ("" if options.once else "; Ctrl-C ends it"))
-    rounds = _Rounds(options)
-    with suppress(KeyboardInterrupt):
-        while True:
-            with rounds.waited_out():
-                done = archive_topic(TopicSettings("the archive", settings), table)
-                progress.say(f"{done:,} offsets archived")
-            if rounds.once:
-                return
-            rounds.wait()
+
+    def add() -> None:
+        done = archive_topic(TopicSettings("the archive", settings), table)
+        progress.say(f"{done:,} offsets archived")
+
+    _Rounds(options).repeat(add)
