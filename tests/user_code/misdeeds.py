@@ -47,6 +47,11 @@ class Misdeeds:
         assert self.begun[deed].wait(60), deed
 
 
+def error_of(deed: str, wrong: type[BaseException] = TypeError) -> type[BaseException]:
+    """Return what a deed that ends raises in its caller: `wrong` for a wrong result."""
+    return type(RAISED[deed]()) if deed in RAISED else wrong
+
+
 def name_of(deed: str) -> str:
-    """Return the name of the exception that a deed raises."""
-    return type(RAISED[deed]()).__name__
+    """Return the name of the exception that a deed raises in its caller."""
+    return error_of(deed).__name__

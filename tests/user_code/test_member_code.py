@@ -4,6 +4,7 @@ import asyncio
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from inspect import iscoroutine
 from typing import Any
 
 import pytest
@@ -21,7 +22,7 @@ from groupsdk.consumer.transactions import Transaction, TransactionLoop
 from groupsdk.election import LeaderElection
 from groupsdk.errors import AssignmentError, AuthenticationError, ConfigError
 from tests.support.workers import eventually
-from tests.user_code.misdeeds import DEEDS, HANG, RAISED, SPIN, WRONG, Misdeeds
+from tests.user_code.misdeeds import DEEDS, HANG, SPIN, WRONG, Misdeeds, error_of
 
 
 pytestmark = pytest.mark.timeout(300)
@@ -33,18 +34,23 @@ def broker() -> Iterator[EmbeddedBroker]:
         yield broker
 
 
-class OddWorker(AbstractCoordinator):
+class Armed:
     """Misbehaves once, in the callback that the test names."""
 
     protocol_type = "odd"
     misdeeds: Misdeeds
     armed: tuple[str, str] | None = None
 
-    def at(self, where: str) -> Any:
+    def deed_at(self, where: str) -> str | None:
         if self.armed is None or self.armed[0] != where:
             return None
         deed, self.armed = self.armed[1], None
-        return self.misdeeds.do(deed)
+        return deed
+
+
+class OddWorker(Armed, AbstractCoordinator):
+    def at(self, where: str) -> Any:
+        return self.misdeeds.do(self.deed_at(where))
 
     @override
     def metadata(self) -> Any:
@@ -85,55 +91,28 @@ def beaten_meanwhile(
     calling.join(60)
 
 
-@pytest.mark.parametrize(
-    "where",
-    ["metadata", "on_join_prepare", "perform_assignment", "on_join_complete", "on_leave_prepare"],
-)
-def test_misbehaving_callback_stays_within_bounds(
-    broker: EmbeddedBroker, misdeeds: Misdeeds, where: str
+def each_deed_stays_within_bounds(
+    misdeeds: Misdeeds,
+    heartbeats: Callable[[], float],
+    arm: Callable[[str], object],
+    call: Callable[[], object],
+    wrong: type[BaseException] = TypeError,
 ) -> None:
-    with OddWorker(
-        bootstrap_servers=broker.bootstrap_servers,
-        group_id=f"g-{where}",
-        heartbeat_interval_ms=20,
-        session_timeout_ms=10_000,
-        retry_backoff_ms=10,
-    ) as worker:
-        worker.misdeeds = misdeeds
-
-        def rebalance() -> None:
-            if where == "on_leave_prepare":
-                worker.leave_group("test")
-                return
-            worker.request_rejoin("test")
-            while not worker.poll(1):
-                pass
-
-        for deed in DEEDS:
-            assert worker.ensure_active_group(60)
-            worker.armed = where, deed
-            if deed in (HANG, SPIN):
-                beaten_meanwhile(
-                    lambda: worker.metrics()["heartbeat-total"], rebalance, misdeeds, deed
-                )
-                continue
-            with pytest.raises(type(RAISED[deed]()) if deed in RAISED else TypeError):
-                rebalance()
-        assert worker.ensure_active_group(60)
+    """Arm each deed, and make the call in which it is done: it is raised, or heartbeats go on until it is over."""
+    for deed in DEEDS:
+        arm(deed)
+        if deed in (HANG, SPIN):
+            beaten_meanwhile(heartbeats, call, misdeeds, deed)
+            continue
+        with pytest.raises(error_of(deed, wrong)):
+            call()
 
 
-class OddAsyncWorker(AsyncAbstractCoordinator):
-    """Misbehaves once, in the callback that the test names; one that hangs awaits something that never comes."""
-
-    protocol_type = "odd"
-    misdeeds: Misdeeds
-    armed: tuple[str, str] | None = None
+class OddAsyncWorker(Armed, AsyncAbstractCoordinator):
+    """One that hangs awaits something that never comes."""
 
     async def at(self, where: str) -> Any:
-        if self.armed is None or self.armed[0] != where:
-            return None
-        deed, self.armed = self.armed[1], None
-        return await do_async(self.misdeeds, deed)
+        return await do_async(self.misdeeds, self.deed_at(where))
 
     @override
     async def metadata(self) -> Any:
@@ -167,45 +146,48 @@ async def do_async(misdeeds: Misdeeds, deed: str | None) -> Any:
     return misdeeds.do(deed)
 
 
+def done(result: Any) -> Any:
+    """Return what a call of either kind of worker returns."""
+    return asyncio.run(result) if iscoroutine(result) else result
+
+
+@pytest.mark.parametrize("kind", [OddWorker, OddAsyncWorker])
 @pytest.mark.parametrize(
     "where",
     ["metadata", "on_join_prepare", "perform_assignment", "on_join_complete", "on_leave_prepare"],
 )
-def test_misbehaving_async_callback_stays_within_bounds(
-    broker: EmbeddedBroker, misdeeds: Misdeeds, where: str
+def test_misbehaving_callback_stays_within_bounds(
+    broker: EmbeddedBroker,
+    misdeeds: Misdeeds,
+    where: str,
+    kind: type[OddWorker] | type[OddAsyncWorker],
 ) -> None:
-    worker = OddAsyncWorker(
+    worker = kind(
         bootstrap_servers=broker.bootstrap_servers,
-        group_id=f"async-{where}",
+        group_id=f"{kind.__name__}-{where}",
         heartbeat_interval_ms=20,
         session_timeout_ms=10_000,
         retry_backoff_ms=10,
     )
     worker.misdeeds = misdeeds
 
-    async def rebalance() -> None:
+    def arm(deed: str) -> None:
+        assert done(worker.ensure_active_group(60))
+        worker.armed = where, deed
+
+    def rebalance() -> None:
         if where == "on_leave_prepare":
-            await worker.leave_group("test")
+            done(worker.leave_group("test"))
             return
         worker.request_rejoin("test")
-        while not await worker.poll(1):
+        while not done(worker.poll(1)):
             pass
 
-    for deed in DEEDS:
-        assert asyncio.run(worker.ensure_active_group(60))
-        worker.armed = where, deed
-        if deed in (HANG, SPIN):
-            beaten_meanwhile(
-                lambda: worker.metrics()["heartbeat-total"],
-                lambda: asyncio.run(rebalance()),
-                misdeeds,
-                deed,
-            )
-            continue
-        with pytest.raises(type(RAISED[deed]()) if deed in RAISED else TypeError):
-            asyncio.run(rebalance())
-    assert asyncio.run(worker.ensure_active_group(60))
-    asyncio.run(worker.close())
+    each_deed_stays_within_bounds(
+        misdeeds, lambda: worker.metrics()["heartbeat-total"], arm, rebalance
+    )
+    assert done(worker.ensure_active_group(60))
+    done(worker.close())
 
 
 class OddListener:
@@ -268,16 +250,13 @@ def test_listeners_and_assignors(
                 consumer.poll(0.1)
 
         rebalanced()
-        for deed in DEEDS:
-            odd.armed = deed
-            if deed in (HANG, SPIN):
-                beaten_meanwhile(
-                    lambda: consumer.metrics()["heartbeat-total"], rebalanced, misdeeds, deed
-                )
-                continue
-            expected = TypeError if isinstance(odd, OddListener) else AssignmentError
-            with pytest.raises(type(RAISED[deed]()) if deed in RAISED else expected):
-                rebalanced()
+        each_deed_stays_within_bounds(
+            misdeeds,
+            lambda: consumer.metrics()["heartbeat-total"],
+            partial(setattr, odd, "armed"),
+            rebalanced,
+            TypeError if isinstance(odd, OddListener) else AssignmentError,
+        )
         rebalanced()
         assert len(consumer.assignment()) == 2
 
@@ -313,18 +292,12 @@ def test_listeners_with_asyncio(
             await consumer.poll(0.1)
 
     asyncio.run(rebalanced())
-    for deed in DEEDS:
-        listener.armed = deed
-        if deed in (HANG, SPIN):
-            beaten_meanwhile(
-                lambda: consumer.metrics()["heartbeat-total"],
-                lambda: asyncio.run(rebalanced()),
-                misdeeds,
-                deed,
-            )
-            continue
-        with pytest.raises(type(RAISED[deed]()) if deed in RAISED else TypeError):
-            asyncio.run(rebalanced())
+    each_deed_stays_within_bounds(
+        misdeeds,
+        lambda: consumer.metrics()["heartbeat-total"],
+        partial(setattr, listener, "armed"),
+        lambda: asyncio.run(rebalanced()),
+    )
     asyncio.run(rebalanced())
     assert len(consumer.assignment()) == 2
     asyncio.run(consumer.close())
@@ -390,7 +363,7 @@ def test_misbehaving_partition_processor_stays_within_bounds(
                 odd.processor.close()
                 assert not misdeeds.over.is_set()
                 continue
-            with pytest.raises(type(RAISED[deed]()) if deed in RAISED else TypeError):
+            with pytest.raises(error_of(deed)):
                 odd.run()
             (found,) = odd.consumer.committed([TopicPartition(deed, 0)])
             assert found.offset < 0
@@ -433,7 +406,7 @@ def test_misbehaving_transaction_loop_handler_stays_within_bounds(misdeeds: Misd
                         lambda: consumer.metrics()["heartbeat-total"], committed, misdeeds, deed
                     )
                     continue
-                with pytest.raises(type(RAISED[deed]()) if deed in RAISED else TypeError):
+                with pytest.raises(error_of(deed)):
                     committed()
                 committed()  # the same record: the aborted batch comes again
 
@@ -458,6 +431,7 @@ def test_misbehaving_credential_provider_stays_within_bounds(misdeeds: Misdeeds,
                 name: partial(misdeeds.do, deed),
             }
             with OddWorker(**member) as worker:
+                worker.misdeeds = misdeeds
                 if deed in (HANG, SPIN):
                     # a call returns at its timeout, and `close` does not wait for the provider
                     assert not worker.ensure_active_group(0.5)

@@ -10,7 +10,7 @@ from groupsdk.broker.embedded import EmbeddedBroker
 from groupsdk.shards import ShardError
 from tests.shards.crew import KINDS, SHARDS, Driven, Recorder, Worker, await_shared, tell
 from tests.support.workers import eventually
-from tests.user_code.misdeeds import DEEDS, HANG, RAISED, SPIN, WRONG, Misdeeds
+from tests.user_code.misdeeds import DEEDS, HANG, SPIN, WRONG, Misdeeds, error_of
 
 
 pytestmark = pytest.mark.timeout(300)
@@ -65,9 +65,9 @@ class Odd:
         self.driven.worker.request_refresh()
         await_shared(self.driven)
 
-    def has_raised(self, deed: str, wrong: type[BaseException]) -> None:
+    def has_raised(self, deed: str) -> None:
         """Wait until poll has raised what a deed makes of it."""
-        expected = type(RAISED[deed]()) if deed in RAISED else wrong
+        expected = error_of(deed)
         eventually(
             lambda: any(isinstance(error, expected) for error in self.driven.errors),
             lambda: f"{deed}: {tell(self.driven)}",
@@ -110,7 +110,7 @@ def test_misbehaving_shards_and_gains_stay_within_bounds(
             odd.beats()
             misdeeds.over.set()
         else:
-            odd.has_raised(deed, TypeError)
+            odd.has_raised(deed)
         await_shared(odd.driven, shards=odd.recorder.list)
 
 
@@ -135,7 +135,7 @@ def test_misbehaving_losses_stay_within_bounds(odd: Odd, misdeeds: Misdeeds) -> 
             misdeeds.await_begun(deed)
             odd.beats()
         else:
-            odd.has_raised(deed, TypeError)
+            odd.has_raised(deed)
         misdeeds.over.set()
         await_shared(odd.driven, shards=odd.recorder.list)
 
@@ -152,7 +152,7 @@ def test_misbehaving_releases_stay_within_bounds(odd: Odd, misdeeds: Misdeeds) -
             assert odd.driven.worker.leases() == ()
             misdeeds.over.set()
         else:
-            odd.has_raised(deed, TypeError)
+            odd.has_raised(deed)
             assert odd.recorder.told("lost") == {}
         await_shared(odd.driven, shards=FEWER)
 
@@ -177,7 +177,7 @@ def test_misbehaving_standbys_stay_within_bounds(
                     await_shared(owner, stands)
                     misdeeds.over.set()
                 else:
-                    odd.has_raised(deed, TypeError)
+                    odd.has_raised(deed)
                 eventually(partial(_ready, stands), partial(tell, owner, stands))
                 odd.arm("standby released", deed)
                 if deed in (HANG, SPIN):
@@ -220,5 +220,5 @@ def test_misbehaving_epoch_stores_stay_within_bounds(
                 assert driven.names == []
                 misdeeds.over.set()
             else:
-                Odd(driven, misdeeds).has_raised(deed, TypeError)
+                Odd(driven, misdeeds).has_raised(deed)
             await_shared(driven)

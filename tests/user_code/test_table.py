@@ -22,7 +22,7 @@ TESTS = {
     "`standby`": test_connect_code.test_misbehaving_standby_stays_within_bounds,
     "configuration providers": test_connect_code.test_config_provider_that_hangs_stays_within_bounds,
     "callbacks of a member": test_member_code.test_misbehaving_callback_stays_within_bounds,
-    "the same with asyncio, as `def` or `async def`": test_member_code.test_misbehaving_async_callback_stays_within_bounds,
+    "the same with asyncio, as `def` or `async def`": test_member_code.test_misbehaving_callback_stays_within_bounds,
     "`shards`, `on_shards_gained` and `on_shards_lost` of a shard worker": test_shard_code.test_misbehaving_shards_and_gains_stay_within_bounds,
     "`on_shards_released` of a shard worker": test_shard_code.test_misbehaving_releases_stay_within_bounds,
     "`on_standby_gained` and `on_standby_released` of a shard worker": test_shard_code.test_misbehaving_standbys_stay_within_bounds,
