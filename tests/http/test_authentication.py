@@ -7,29 +7,23 @@ from types import SimpleNamespace
 
 from starlette.types import Message
 
-from groupsdk.connect.rest.api import RestServer
 from groupsdk.http.access import BasicAuthentication, JsonAnswer, PasswordBrake
 from groupsdk.http.settings import HttpSettings
 from tests.connect.rest.test_api import Client
-from tests.connect.workers import standalone
+from tests.http.serving import serving
 
 
 def test_only_who_knows_the_password_gets_in() -> None:
-    with standalone() as worker:
-        server = RestServer(worker, HttpSettings(port=0, user="alice", password="pass"))
-        server.start()
+    with serving(user="alice", password="pass") as server:
         ask = Client(server)
         assert ask("GET", "/connectors")[0] == 401
         assert ask("GET", "/connectors", Authorization="Basic YWxpY2U6d3Jvbmc=")[0] == 401
         assert ask("GET", "/connectors", Authorization="Basic !")[0] == 401
         assert ask("GET", "/connectors", Authorization="Basic YWxpY2U6cGFzcw==") == (200, [])
-        server.stop()
 
 
 def test_a_probe_needs_no_password_and_learns_no_reason() -> None:
-    with standalone() as worker:
-        server = RestServer(worker, HttpSettings(port=0, user="alice", password="pass"))
-        server.start()
+    with serving(user="alice", password="pass") as server:
         ask = Client(server)
         for path in ("/health", "/health/live"):
             assert ask("GET", path) == (200, {"status": "healthy", "message": ""})
@@ -39,7 +33,6 @@ def test_a_probe_needs_no_password_and_learns_no_reason() -> None:
             assert code == 200
             assert known["message"]
         assert ask("GET", "/health/liver")[0] == 401
-        server.stop()
 
 
 class Gate:

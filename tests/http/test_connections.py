@@ -2,8 +2,7 @@
 
 import logging
 import socket
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, suppress
 from types import SimpleNamespace
 
 import pytest
@@ -13,22 +12,11 @@ from groupsdk.errors import ConfigError
 from groupsdk.http.server import RepeatedWarnings
 from groupsdk.http.settings import HttpSettings
 from tests.connect.rest.test_api import Client
-from tests.connect.workers import eventually, standalone
+from tests.connect.workers import eventually
+from tests.http.serving import serving
 
 
 HEAD = b"PUT /connectors/c/config HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
-
-
-@contextmanager
-def serving(**settings: float) -> Iterator[RestServer]:
-    """A worker that is alone and answers."""
-    with standalone() as worker:
-        server = RestServer(worker, HttpSettings(port=0, **settings))  # type: ignore[arg-type]
-        server.start()
-        try:
-            yield server
-        finally:
-            server.stop()
 
 
 def connected(stack: ExitStack, server: RestServer) -> socket.socket:

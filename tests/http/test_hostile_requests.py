@@ -4,16 +4,15 @@ import logging
 import random
 import socket
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from typing import Any, Final
 
 import pytest
 
-from groupsdk.connect.rest.api import RestServer
 from groupsdk.http.server import BoundedConnection, HttpServer
-from groupsdk.http.settings import HttpSettings
 from tests.connect.rest.test_api import Client, ask
-from tests.connect.workers import eventually, standalone
+from tests.connect.workers import eventually
+from tests.http.serving import serving
 from tests.support.cases import with_long
 from tests.web.conftest import Shown, shown
 
@@ -80,21 +79,12 @@ def raised(caplog: pytest.LogCaptureFixture) -> list[str]:
     return [each.getMessage() for each in bad]
 
 
-@contextmanager
-def serving(user: str | None = None) -> Iterator[RestServer]:
-    with standalone() as worker:
-        eventually(lambda: worker.is_leader)
-        settings = HttpSettings(port=0, user=user, password=user)
-        with RestServer(worker, settings) as server:
-            yield server
-
-
 @pytest.mark.timeout(1_200)
 @pytest.mark.parametrize("count", with_long([300, 20_000], 20_000))
 def test_no_request_to_a_worker_is_an_error_of_the_server(
     caplog: pytest.LogCaptureFixture, count: int
 ) -> None:
-    with serving() as server, serving("alice") as guarded:
+    with serving() as server, serving(user="alice", password="alice") as guarded:
         for data in hostile(count, count):
             for each in (server, guarded):
                 assert b"HTTP/1.1 500" not in answer_of(each, data), data

@@ -11,21 +11,20 @@ from groupsdk.errors import ConfigError
 from groupsdk.http.settings import HttpSettings
 from tests.connect.rest.test_api import Client
 from tests.connect.workers import eventually, standalone
+from tests.http.serving import serving
 
 
 def test_an_address_that_is_in_use_is_said() -> None:
-    with standalone() as worker:
-        first = RestServer(worker, HttpSettings(port=0))
-        first.start()
-        with pytest.raises(ConfigError, match="cannot listen"):
-            RestServer(worker, HttpSettings(port=first.port)).start()
-        first.stop()
+    with (
+        serving() as first,
+        standalone() as worker,
+        pytest.raises(ConfigError, match="cannot listen"),
+    ):
+        RestServer(worker, HttpSettings(port=first.port)).start()
 
 
 def test_stopped_rest_server_frees_its_port() -> None:
-    with standalone() as worker:
-        server = RestServer(worker, HttpSettings(port=0))
-        server.start()
+    with serving() as server:
         port = server.port
         assert Client(server)("GET", "/connectors") == (200, [])
         server.stop()
@@ -45,9 +44,7 @@ def test_stopped_rest_server_frees_its_port() -> None:
 def test_a_client_that_hangs_up_costs_one_line(
     head: bytes, reset: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
-    with standalone() as worker, caplog.at_level(logging.INFO):
-        server = RestServer(worker, HttpSettings(port=0))
-        server.start()
+    with caplog.at_level(logging.INFO), serving() as server:
         before = len(caplog.records)
         with socket.create_connection(("127.0.0.1", server.port), 5) as client:
             if reset:
@@ -56,7 +53,6 @@ def test_a_client_that_hangs_up_costs_one_line(
             client.sendall(head + b"Content-Type: application/json\r\nExpect: 100-continue\r\n\r\n")
             assert client.recv(100).startswith(b"HTTP/1.1 100")  # its body is being read
         eventually(lambda: "hung up" in caplog.text)
-        server.stop()
         told = [each for each in caplog.records[before:] if each.name.startswith("groupsdk")]
         assert [each.getMessage() for each in told] == [
             "rest: a client hung up before its request was complete"
