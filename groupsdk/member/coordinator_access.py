@@ -41,29 +41,20 @@ class CoordinatorAccess:
         self._reached_before = False
         self._lookup_error: GroupSdkError | None = None
 
-    @property
-    def trouble(self) -> str | None:
-        """Why the coordinator cannot be found or reached at present, in words."""
-        return self._member.trouble
-
-    @trouble.setter
-    def trouble(self, why: str | None) -> None:
-        self._member.trouble = why
-
     def found(self, node: Node) -> None:
         """Record where a broker says the coordinator is; it may be unreachable."""
         member = self._member
         member.coordinator = node
-        self._discovery.found()
+        self._discovery.ended()
         self._outage.found(member.now_ms)
         # Being found proves little: what made it close the connection may do so again.
-        self.trouble = self._failures.trouble
+        member.trouble = self._failures.trouble
         member.recovered_from(self._lookup_error)
         member.log_thinned(("found", node), logging.INFO, "the group coordinator is %s", node)
 
     def delayed(self, error: GroupSdkError) -> None:
-        """Record in `trouble` that an attempt of a lookup failed; the driver repeats it."""
-        self.trouble = str(error)
+        """Record in `Member.trouble` that an attempt of a lookup failed; the driver repeats it."""
+        self._member.trouble = str(error)
 
     def failed(self, error: GroupSdkError) -> None:
         """Record that a lookup ended in an error that is not retriable, and keep the error for the caller.
@@ -71,7 +62,7 @@ class CoordinatorAccess:
         After an AuthenticationError the next lookups are ever rarer.
         """
         member = self._member
-        self.trouble = str(error)
+        member.trouble = str(error)
         self._lookup_error = error
         self._discovery.failed(member.now_ms, refused=isinstance(error, AuthenticationError))
         member.fail(error)
@@ -86,12 +77,12 @@ class CoordinatorAccess:
         actions, flights = member.drop_connection(error)
         if connected:
             level = self._failures.lost(error, flights)
-            self.trouble = (self._failures.trouble if flights else None) or str(error)
-            line = f"lost the group coordinator: {self.trouble}"
+            member.trouble = (self._failures.trouble if flights else None) or str(error)
+            line = f"lost the group coordinator: {member.trouble}"
         else:
             level = logging.INFO
             self._failures.unreachable(error)
-            self.trouble = line = str(error)
+            member.trouble = line = str(error)
         if level >= logging.WARNING:
             member.log(level, "%s", line)  # rare enough as it is
         else:
@@ -104,7 +95,7 @@ class CoordinatorAccess:
     def answered(self, api: ApiKey) -> None:
         """Record that a request of the membership succeeded."""
         self._failures.answered(api)
-        self.trouble = self._failures.trouble
+        self._member.trouble = self._failures.trouble
 
     def reached(self, *, in_group: bool = False) -> None:
         """Record that the coordinator responded; after a request of the membership the next loss costs no backoff."""
@@ -143,7 +134,7 @@ class CoordinatorAccess:
         return [FindCoordinator()]
 
     def _stop_looking(self) -> list[Action]:
-        self._discovery.stopped()
+        self._discovery.ended()
         return [StopLooking()]
 
     def _warn(self) -> list[Action]:
@@ -159,7 +150,7 @@ class CoordinatorAccess:
             logging.WARNING,
             "no group coordinator for %d s: %s; still trying%s",
             away_ms // 1000,
-            self.trouble or "no broker has answered",
+            member.trouble or "no broker has answered",
             hint,
         )
         return []
@@ -327,12 +318,8 @@ class Discovery:
         """Record that a lookup has started."""
         self.looking = True
 
-    def stopped(self) -> None:
-        """Record that the lookup was cancelled; the next one may start at once."""
-        self.looking = False
-
-    def found(self) -> None:
-        """Record that the lookup ended with a coordinator."""
+    def ended(self) -> None:
+        """Record that the lookup was cancelled, or ended with a coordinator; the next one may start at once."""
         self.looking = False
 
     def failed(self, now_ms: int, *, refused: bool = False) -> None:

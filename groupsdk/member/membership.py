@@ -24,6 +24,8 @@ from groupsdk.wire.messages.offsets import (
 from groupsdk.wire.schema import ApiKey
 
 
+FIRST_JOIN: Final = "the member joins for the first time"
+
 MOVED: Final = frozenset({ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR})
 """The error codes after any request, a leave as well, that send a member to look for its coordinator again."""
 

@@ -11,7 +11,6 @@ from groupsdk.types import NO_GENERATION, NO_GENERATION_ID, Generation
 MAX_EVENTS: Final = 100
 """How many rebalances are kept."""
 _MAX_TEXT_CHARS: Final = 255
-IN_PROGRESS: Final = "in progress"
 
 Phase: TypeAlias = Literal[
     "prepare", "join", "assign", "sync", "complete", "resolve", "acknowledge"
@@ -52,7 +51,7 @@ class RebalanceEvent:
     attempts: int
     """How many times the member tried to join."""
     outcome: str
-    """``completed``, ``failed: <error>``, ``left``, ``lost`` or ``in progress``."""
+    """``completed``, ``failed: <error>``, ``left`` or ``lost``."""
     epoch_offset_ms: int = field(default=0, compare=False, repr=False)
     """What to add to milliseconds of the member's clock for milliseconds since 1970; `events()` of members fills it in."""
 
@@ -75,8 +74,6 @@ class RebalanceEvent:
         """Return one line for the log."""
         if self.outcome == "completed":
             text = f"rebalance took {self.duration_ms} ms"
-        elif self.ended_ms is None:
-            text = "rebalance in progress"
         else:
             word = self.outcome.partition(":")[0]
             text = f"rebalance {word} after {self.duration_ms} ms"
@@ -107,7 +104,6 @@ class RebalanceRecorder:
         "_attempts",
         "_before",
         "_durations",
-        "_max_events",
         "_open",
         "_phase",
         "_phase_ms",
@@ -116,10 +112,9 @@ class RebalanceRecorder:
         "events",
     )
 
-    def __init__(self, max_events: int = MAX_EVENTS) -> None:
+    def __init__(self) -> None:
         self.events: tuple[RebalanceEvent, ...] = ()
         """The ended rebalances, oldest first."""
-        self._max_events = max_events
         self._open = False
         self._phase: Phase | None = None
         self._durations: dict[Phase, int] = {}
@@ -156,8 +151,8 @@ class RebalanceRecorder:
         """End the open rebalance in a new generation. Return its record; None if none was open."""
         return self._close(
             "completed",
-            generation,
             now_ms,
+            after=generation,
             leader=leader,
             broker_assigns=broker_assigns,
             member_count=member_count,
@@ -168,24 +163,19 @@ class RebalanceRecorder:
         text = str(error)
         if isinstance(error, BaseException):
             text = f"{type(error).__name__}: {text}" if text else type(error).__name__
-        return self._close(f"failed: {_one_line(text)}", None, now_ms)
+        return self._close(f"failed: {_one_line(text)}", now_ms)
 
     def leave(self, now_ms: int) -> RebalanceEvent | None:
         """End the open rebalance because the member left the group, and return its record; None if none is open."""
-        return self._close("left", None, now_ms)
+        return self._close("left", now_ms)
 
     def lose(self, now_ms: int) -> RebalanceEvent | None:
         """End the open rebalance because the group dropped the member, and return its record; None if none is open."""
-        return self._close("lost", None, now_ms)
+        return self._close("lost", now_ms)
 
     @property
     def is_open(self) -> bool:
         return self._open
-
-    @property
-    def current(self) -> RebalanceEvent | None:
-        """Return the open rebalance with the phases that have ended; None if none is open."""
-        return self._event(IN_PROGRESS, None, None) if self._open else None
 
     def _reset(self, reason: str, generation: Generation, now_ms: int) -> None:
         self._reason = _one_line(reason)
@@ -205,9 +195,9 @@ class RebalanceRecorder:
     def _close(
         self,
         outcome: str,
-        after: Generation | None,
         now_ms: int,
         *,
+        after: Generation | None = None,
         leader: bool = False,
         broker_assigns: bool = False,
         member_count: int | None = None,
@@ -215,31 +205,9 @@ class RebalanceRecorder:
         if not self._open:
             return None
         self._end_phase(now_ms)
-        event = self._event(
-            outcome,
-            after,
-            now_ms,
-            leader=leader,
-            broker_assigns=broker_assigns,
-            member_count=member_count,
-        )
-        self.events = (*self.events, event)[-self._max_events :]
-        self._open = False
-        return event
-
-    def _event(
-        self,
-        outcome: str,
-        after: Generation | None,
-        ended_ms: int | None,
-        *,
-        leader: bool = False,
-        broker_assigns: bool = False,
-        member_count: int | None = None,
-    ) -> RebalanceEvent:
-        return RebalanceEvent(
+        event = RebalanceEvent(
             started_ms=self._started_ms,
-            ended_ms=ended_ms,
+            ended_ms=now_ms,
             reason=self._reason,
             generation_before=self._before.generation_id,
             generation_after=NO_GENERATION_ID if after is None else after.generation_id,
@@ -252,6 +220,9 @@ class RebalanceRecorder:
             attempts=self._attempts,
             outcome=outcome,
         )
+        self.events = (*self.events, event)[-MAX_EVENTS:]
+        self._open = False
+        return event
 
 
 def _one_line(text: str) -> str:

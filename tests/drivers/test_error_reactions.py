@@ -331,8 +331,7 @@ def test_each_error_for_a_member_of_the_group_is_mended_told_or_fatal(code: int)
 
 @each_case("code", CODES)
 def test_a_leave_is_over_with_its_answer_in_the_consumer_protocol_too(code: int) -> None:
-    member = modern.Member()
-    member.join(2, t=(0,))
+    member = modern.in_group()
     member.handle(CloseRequested(GroupMembershipOperation.DEFAULT, 30_000, "done"))
     member.answer(modern.refused(code))
     assert member.stopped

@@ -251,6 +251,21 @@ class Driver(MachineDriver):
         self.deliver()
         assert self.view.state is MemberState.STABLE
 
+    def complete(self) -> None:
+        """Have the coordinator answer the sync, and the caller take the assignment up."""
+        self.answer(synced())
+        self.deliver()
+
+    def refuse_join(self, error: int, member_id: str = "") -> None:
+        """Bring a member to the point where its join is answered with an error."""
+        self.start_join()
+        self.answer(join_refused(error, member_id))
+
+    def hear(self, error: int = ErrorCode.NONE) -> None:
+        """Let the next heartbeat go out, at the interval, and answer it."""
+        self.advance(3_000)
+        self.answer(beaten(error))
+
     def lead(self, generation: int = 1, member_id: str = MEMBER_ID) -> None:
         """Bring a member as the leader to the point where it is asked for the plan."""
         self.start_join()

@@ -66,8 +66,7 @@ def test_an_answer_is_told_as_it_is(member: Driver) -> None:
     assert member.active
 
 
-def test_without_a_coordinator_there_is_nobody_to_ask() -> None:
-    driver = Driver()
+def test_without_a_coordinator_there_is_nobody_to_ask(driver: Driver) -> None:
     driver.poll()
     assert isinstance(ask(driver, MetadataRequest()), CoordinatorNotAvailableError)
 
@@ -90,8 +89,7 @@ def test_a_join_is_given_up_for_what_a_member_asks_before_it_leaves(member: Driv
     assert member.pending(LeaveGroupRequest)
 
 
-def test_the_leader_may_ask_before_it_assigns() -> None:
-    driver = Driver()
+def test_the_leader_may_ask_before_it_assigns(driver: Driver) -> None:
     driver.lead()
     assert ask(driver, MetadataRequest()) is None
     driver.answer(MetadataResponse())
@@ -109,8 +107,7 @@ def test_a_commit_of_another_generation_is_not_even_sent(
     assert not member.sent(OffsetCommitRequest)
 
 
-def test_a_member_without_a_generation_commits_nothing() -> None:
-    driver = Driver()
+def test_a_member_without_a_generation_commits_nothing(driver: Driver) -> None:
     driver.poll()
     driver.found()
     assert isinstance(ask(driver, commit(-1, "")), IllegalGenerationError)
@@ -219,8 +216,7 @@ def test_the_codes_of_a_group_in_all_shapes() -> None:
     assert list(error_codes(MetadataResponse(error_code=1))) == []
 
 
-def test_offsets_may_be_asked_for_without_a_generation() -> None:
-    driver = Driver()
+def test_offsets_may_be_asked_for_without_a_generation(driver: Driver) -> None:
     driver.poll()
     driver.found()
     assert ask(driver, OffsetFetchRequest()) is None

@@ -39,19 +39,19 @@ def test_a_loss_drops_the_connection_and_says_why_until_an_answer_comes() -> Non
     actions, (flight,) = each.lost(DisconnectedError("cut off"))
     assert flight.api is ApiKey.HEARTBEAT
     assert actions == [Disconnect()]
-    assert "cut off" in str(each.trouble)
+    assert "cut off" in str(member.trouble)
     assert member.coordinator is None
     each.found(NODE)
     each.answered(ApiKey.HEARTBEAT)
     each.reached()
-    assert not each.trouble
+    assert not member.trouble
     assert each.lost(DisconnectedError("x"))[1] == ()
 
 
 def test_refused_credentials_reach_the_caller_and_are_forgotten_once_a_lookup_ends_well() -> None:
     each, member = access()
     each.delayed(DisconnectedError("refused"))
-    assert each.trouble == "refused"
+    assert member.trouble == "refused"
     each.failed(AuthenticationError("wrong password"))
     failures = [member.failure]
     each.found(NODE)

@@ -54,7 +54,7 @@ def test_the_first_loss_is_free_and_those_after_it_back_off_until_an_answer(
     discovery: Discovery,
 ) -> None:
     def wait_after_loss() -> int:
-        discovery.found()
+        discovery.ended()
         discovery.lost(1_000)
         assert discovery.retry_at_ms is not None
         return discovery.retry_at_ms - 1_000
@@ -78,7 +78,7 @@ def test_refused_credentials_are_tried_ever_more_rarely_until_they_are_others(
         discovery.failed(1_000, refused=True)
         waits.append(wait())
         # that one node accepts them is no sign that the coordinator will
-        discovery.found()
+        discovery.ended()
         discovery.lost(1_000, refused=True)
         waits.append(wait())
     assert waits[:9] == [100, 200, 400, 800, 1_600, 3_200, 6_400, 12_800, 25_600]
@@ -88,19 +88,18 @@ def test_refused_credentials_are_tried_ever_more_rarely_until_they_are_others(
     discovery.failed(1_000, refused=True)
     assert wait() == 100
     discovery.answered()
-    discovery.found()
+    discovery.ended()
     discovery.lost(1_000, refused=True)
     assert wait() == 0, "a token that has expired is replaced at once"
 
 
 def test_a_lookup_that_was_given_up_may_start_again(discovery: Discovery) -> None:
     discovery.started()
-    discovery.stopped()
+    discovery.ended()
     assert discovery.retry_at_ms == 0
 
 
-def test_nobody_is_asked_for_the_coordinator_of_a_member_that_has_left() -> None:
-    driver = Driver()
+def test_nobody_is_asked_for_the_coordinator_of_a_member_that_has_left(driver: Driver) -> None:
     driver.poll()
     assert [type(each) for each in driver.handle(LeaveRequested("enough"))] == [StopLooking, Wake]
     assert not driver.looking
@@ -108,8 +107,7 @@ def test_nobody_is_asked_for_the_coordinator_of_a_member_that_has_left() -> None
     assert len(driver.actions(FindCoordinator)) == 2, "the next poll joins again"
 
 
-def test_nobody_is_asked_for_the_coordinator_of_a_caller_that_stays_away() -> None:
-    driver = Driver()
+def test_nobody_is_asked_for_the_coordinator_of_a_caller_that_stays_away(driver: Driver) -> None:
     driver.poll()
     driver.handle(LookupDelayed(DisconnectedError("refused")))
     driver.advance(driver.config.poll_interval_ms - 1)
@@ -120,10 +118,10 @@ def test_nobody_is_asked_for_the_coordinator_of_a_caller_that_stays_away() -> No
     assert not driver.looking
 
 
-def test_a_member_that_may_still_be_saved_is_looked_after_until_its_caller_is_late() -> None:
-    driver = Driver()
-    driver.join()
-    driver.disconnect()
-    assert driver.looking
-    driver.advance(driver.config.poll_interval_ms)
-    assert len(driver.actions(StopLooking)) == 1
+def test_a_member_that_may_still_be_saved_is_looked_after_until_its_caller_is_late(
+    member: Driver,
+) -> None:
+    member.disconnect()
+    assert member.looking
+    member.advance(member.config.poll_interval_ms)
+    assert len(member.actions(StopLooking)) == 1

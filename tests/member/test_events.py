@@ -113,12 +113,10 @@ def test_an_answer_is_a_sign_of_life(answer: events.CallerEvent) -> None:
     assert driver.view.poll_until_ms == polled + 1_000
 
 
-def test_an_answer_that_comes_too_late_shows_that_the_caller_is_back() -> None:
-    driver = Driver()
-    driver.join()
-    driver.advance(driver.config.poll_interval_ms + 1)
-    assert driver.view.state is MemberState.UNJOINED
-    assert FindCoordinator() in driver.handle(events.JoinDelivered(99))
+def test_an_answer_that_comes_too_late_shows_that_the_caller_is_back(member: Driver) -> None:
+    member.advance(member.config.poll_interval_ms + 1)
+    assert member.view.state is MemberState.UNJOINED
+    assert FindCoordinator() in member.handle(events.JoinDelivered(99))
 
 
 @each_case("event", SAMPLES)

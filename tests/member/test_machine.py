@@ -59,11 +59,6 @@ LEAVE, REMAIN, DEFAULT = (
 )
 
 
-@pytest.fixture
-def driver() -> Driver:
-    return Driver()
-
-
 def _close(driver: Driver, operation: GroupMembershipOperation, timeout_ms: int = 30_000) -> None:
     driver.handle(CloseRequested(operation, timeout_ms, "done"))
 
@@ -274,8 +269,7 @@ def test_a_refused_small_plan_names_the_large_metadata_of_the_group(driver: Driv
 
 
 def test_a_refusal_of_something_small_tells_no_size(driver: Driver) -> None:
-    driver.start_join()
-    driver.answer(join_refused(E.UNKNOWN_SERVER_ERROR))
+    driver.refuse_join(E.UNKNOWN_SERVER_ERROR)
     assert "bytes" not in str(driver.failure())
 
 
@@ -301,6 +295,7 @@ def test_a_lookup_that_ends_well_takes_back_the_error_of_the_one_before(member: 
 
 def test_a_disconnect_costs_a_lookup_and_no_membership(member: Driver) -> None:
     member.disconnect()
+    assert len(member.actions(Disconnect)) == 1
     assert member.looking
     assert member.active
     member.found()
@@ -312,11 +307,6 @@ def test_a_disconnect_that_repeating_does_not_mend_is_told(member: Driver) -> No
     member.disconnect(AuthenticationError("token expired"))
     assert member.view.failure is not None
     assert member.looking, "it may still be saved"
-
-
-def test_losing_the_coordinator_drops_the_connection(member: Driver) -> None:
-    member.disconnect()
-    assert len(member.actions(Disconnect)) == 1
 
 
 def test_a_disconnect_is_no_news_while_there_is_no_coordinator(member: Driver) -> None:
@@ -345,8 +335,7 @@ def test_a_coordinator_that_disowns_every_heartbeat_is_not_asked_without_a_pause
 def test_heartbeats_go_out_on_time_one_at_a_time(member: Driver) -> None:
     start_ms = member.now_ms
     for _ in range(4):
-        member.advance(3_000)
-        member.answer(beaten())
+        member.hear()
     member.advance(9_000)  # no answer to this one
     times = [at_ms - start_ms for at_ms in member.sent_at(HeartbeatRequest)]
     assert times == [3_000, 6_000, 9_000, 12_000, 15_000]
@@ -412,15 +401,13 @@ def test_heartbeats_of_a_leader_that_has_not_synced_do_not_prove_it_for_ever() -
     driver = Driver(rebalance_timeout_ms=7_000, max_poll_interval_ms=60_000)
     driver.lead()
     driver.assign({})
-    driver.answer(synced())
-    driver.deliver()
+    driver.complete()
     driver.handle(RejoinRequested("more"))
     driver.prepare()
     started_ms = driver.now_ms
     driver.answer(joined(2, leader=MEMBER_ID, members=(MEMBER_ID, "m-9")))
     for _ in range(2):
-        driver.advance(3_000)
-        driver.answer(beaten())
+        driver.hear()
     assert driver.view.valid_until_ms == started_ms + 7_000
 
 
@@ -429,8 +416,7 @@ def test_heartbeats_that_tell_of_a_rebalance_prove_it_only_for_the_rebalance_tim
     driver.join()
     start_ms = driver.now_ms
     for _ in range(2):
-        driver.advance(3_000)
-        driver.answer(beaten(E.REBALANCE_IN_PROGRESS))
+        driver.hear(E.REBALANCE_IN_PROGRESS)
     assert driver.view.valid_until_ms == start_ms + 7_000
     driver.advance(3_000)
     assert not driver.view.believes_at(driver.now_ms)
@@ -449,8 +435,7 @@ def test_a_rebalance_timeout_shorter_than_the_interval_quickens_the_heartbeat() 
 
 def test_every_answered_heartbeat_counts_whatever_its_error(member: Driver) -> None:
     for error in (0, E.UNKNOWN_SERVER_ERROR, E.REBALANCE_IN_PROGRESS):
-        member.advance(3_000)
-        member.answer(beaten(error))
+        member.hear(error)
     assert member.metrics["heartbeat-total"] == 3
 
 
@@ -472,23 +457,10 @@ def test_a_sync_parked_beyond_the_session_does_not_cost_the_coordinator(driver: 
     driver.call(PrepareJoin)
 
 
-def test_a_sync_parked_beyond_the_session_is_taken_up_only_after_a_heartbeat(
-    driver: Driver,
-) -> None:
-    driver.start_sync()
-    driver.advance(15_000)
-    driver.answer(synced())
-    driver.answer(beaten())
-    assert not driver.view.believes_at(driver.now_ms)
-    driver.answer(synced())
-    assert driver.view.believes_at(driver.now_ms)
-
-
 def test_an_expelled_member_joins_again_with_nothing_of_the_old_generation(
     member: Driver,
 ) -> None:
-    member.advance(3_000)
-    member.answer(beaten(E.UNKNOWN_MEMBER_ID))
+    member.hear(E.UNKNOWN_MEMBER_ID)
     assert member.view.generation == NO_GENERATION
     assert not member.view.believes_at(member.now_ms)
     member.prepare()
@@ -513,8 +485,7 @@ def test_a_heartbeat_that_cannot_be_sent_is_told(member: Driver) -> None:
 
 def test_a_member_whose_caller_stays_away_leaves(member: Driver) -> None:
     for _ in range(19):
-        member.advance(3_000)
-        member.answer(beaten())
+        member.hear()
     member.advance(2_999)
     assert member.view.generation == GENERATION
     member.advance(1)
@@ -553,8 +524,7 @@ def test_a_caller_that_stays_away_before_joining_costs_nothing(driver: Driver) -
 def test_the_caller_may_be_away_while_the_member_lives(member: Driver) -> None:
     for _ in range(100):
         for _ in range(4):
-            member.advance(3_000)
-            member.answer(beaten())
+            member.hear()
         member.poll()
     assert member.active
 
@@ -575,10 +545,10 @@ def test_leaving_tells_the_group_whether_static_or_not(instance_id: str | None) 
 
 
 @pytest.mark.parametrize("start", [Driver.start_join, Driver.start_sync])
-def test_leaving_under_a_parked_request_goes_over_a_new_connection(start: object) -> None:
-    driver = Driver()
-    driver.start_join()
-    driver.answer(join_refused(E.MEMBER_ID_REQUIRED, MEMBER_ID))
+def test_leaving_under_a_parked_request_goes_over_a_new_connection(
+    driver: Driver, start: object
+) -> None:
+    driver.refuse_join(E.MEMBER_ID_REQUIRED, MEMBER_ID)
     if start is Driver.start_sync:
         driver.answer(joined())
     driver.handle(LeaveRequested("enough"))
@@ -607,15 +577,13 @@ def test_joining_again_while_the_leave_has_no_answer_yet(member: Driver) -> None
     ]
     member.answer(left(E.UNKNOWN_MEMBER_ID))
     member.answer(joined(2, "m-2"))
-    member.answer(synced())
-    member.deliver()
+    member.complete()
     assert member.active
 
 
 def test_a_leave_that_went_down_with_its_connection_has_no_deadline(member: Driver) -> None:
     member.handle(LeaveRequested("one"))
-    member.start_join()
-    member.answer(join_refused(E.MEMBER_ID_REQUIRED, "m-2"))
+    member.refuse_join(E.MEMBER_ID_REQUIRED, "m-2")
     member.handle(LeaveRequested("two"))  # drops the connection with the first leave on it
     member.answer(left())
     member.join(2, "m-3")
@@ -628,8 +596,7 @@ def test_a_leave_that_went_down_with_its_connection_has_no_deadline(member: Driv
 
 
 @pytest.mark.parametrize("start", [None, Driver.poll])
-def test_leaving_without_being_a_member_is_harmless(start: object) -> None:
-    driver = Driver()
+def test_leaving_without_being_a_member_is_harmless(driver: Driver, start: object) -> None:
     if start is Driver.poll:
         driver.poll()
         driver.found()
@@ -717,8 +684,7 @@ def test_a_polling_caller_does_not_bring_a_closing_member_back(member: Driver) -
 
 
 def test_a_fatal_error_stops_all_attempts(member: Driver) -> None:
-    member.advance(3_000)
-    member.answer(beaten(E.FENCED_INSTANCE_ID))
+    member.hear(E.FENCED_INSTANCE_ID)
     before = len(member.log)
     for _ in range(100):
         member.poll()
@@ -730,12 +696,10 @@ def test_a_fatal_error_stops_all_attempts(member: Driver) -> None:
 
 def test_an_error_of_a_heartbeat_stops_no_heartbeat(member: Driver) -> None:
     for _ in range(2):
-        member.advance(3_000)
-        member.answer(beaten(E.GROUP_AUTHORIZATION_FAILED))
+        member.hear(E.GROUP_AUTHORIZATION_FAILED)
         member.raise_failure()
         assert member.view.generation == GENERATION
-    member.advance(3_000)
-    member.answer(beaten())
+    member.hear()
     assert member.active
 
 
@@ -744,8 +708,7 @@ def test_after_a_refused_join_the_member_waits_for_its_caller_without_heartbeats
 ) -> None:
     """As in Kafka's client: what keeps it alive is the next join, which the caller's next call sends."""
     member.handle(RejoinRequested("test"))
-    member.start_join()
-    member.answer(join_refused(E.GROUP_MAX_SIZE_REACHED))
+    member.refuse_join(E.GROUP_MAX_SIZE_REACHED)
     member.advance(9_000)
     assert member.view.state is MemberState.PREPARING_REBALANCE
     assert member.sent(HeartbeatRequest) == []
@@ -768,8 +731,7 @@ def test_logs_name_group_member_and_generation_and_no_level_is_higher_than_deser
     member: Driver, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)
-    member.advance(3_000)
-    member.answer(beaten(E.REBALANCE_IN_PROGRESS))
+    member.hear(E.REBALANCE_IN_PROGRESS)
     assert {record.levelno for record in caplog.records} == {logging.INFO}
     assert all(m.startswith("group=g member=m-1 generation=1: ") for m in caplog.messages)
     caplog.clear()

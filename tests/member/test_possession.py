@@ -142,14 +142,12 @@ def test_rebalance_that_was_due_before_the_loss_is_due_still(
     member.found()
     member.prepare()
     member.answer(joined(generation, member_id))
-    member.answer(synced())
-    member.deliver()
+    member.complete()
     assert member.view.joining == joins_again
     if joins_again:
         member.prepare()
         member.answer(joined(generation, member_id))
-        member.answer(synced())
-        member.deliver()
+        member.complete()
         assert not member.view.joining, "once"
 
 
@@ -246,9 +244,8 @@ def test_question_is_forgotten_with_the_coordinator_it_was_put_to(doubtful: Driv
     assert not doubtful.pending(SyncGroupRequest)
 
 
-def test_leader_that_lapses_before_it_has_synced_asks_nothing() -> None:
+def test_leader_that_lapses_before_it_has_synced_asks_nothing(driver: Driver) -> None:
     """Its SyncGroup would hand out a plan without any assignment."""
-    driver = Driver()
     driver.lead()
     driver.disconnect()
     driver.advance(10_000)

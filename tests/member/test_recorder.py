@@ -42,7 +42,6 @@ def test_a_completed_rebalance_is_recorded_whole() -> None:
         outcome="completed",
     )
     assert recorder.events == (event,)
-    assert recorder.current is None
     assert not recorder.is_open
 
 
@@ -84,26 +83,10 @@ def test_memory_does_not_grow_with_retries() -> None:
     for now_ms in range(5000):
         recorder.attempt()
         recorder.phase("join", now_ms)
-    current = recorder.current
-    assert current is not None
-    assert current.phases == (("join", 4999),)
-    assert current.attempts == 5000
-
-
-def test_the_open_rebalance_shows_its_ended_phases() -> None:
-    recorder = RebalanceRecorder()
-    before = recorder.current
-    assert before is None
-    recorder.begin("joining for the first time", NO_GENERATION, 50)
-    recorder.phase("prepare", 50)
-    recorder.phase("join", 53)
-    current = recorder.current
-    assert recorder.is_open
-    assert current is not None
-    assert (current.ended_ms, current.duration_ms, current.outcome) == (None, None, "in progress")
-    assert current.phases == (("prepare", 3),)
-    assert current.summary() == "rebalance in progress (prepare 3): joining for the first time"
-    assert recorder.events == ()
+    event = recorder.leave(5000)
+    assert event is not None
+    assert event.phases == (("join", 5000),)
+    assert event.attempts == 5000
 
 
 def test_a_failure_is_named_on_one_line() -> None:

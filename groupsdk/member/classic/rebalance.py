@@ -24,7 +24,7 @@ from groupsdk.member.classic.requests import (
 )
 from groupsdk.member.classic.state import Trigger, next_state
 from groupsdk.member.member import Member
-from groupsdk.member.membership import Answer
+from groupsdk.member.membership import FIRST_JOIN, Answer
 from groupsdk.member.recorder import RebalanceEvent
 from groupsdk.member.requests import PARKED, InFlightRequest
 from groupsdk.member.state import MemberState
@@ -38,8 +38,6 @@ from groupsdk.wire.messages.groups import (
 )
 from groupsdk.wire.schema import ApiKey
 
-
-FIRST_JOIN: Final = "the member joins for the first time"
 
 _IMMEDIATE_ATTEMPTS: Final = 3
 _SOON_MS: Final = 1_000

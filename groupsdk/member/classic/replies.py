@@ -48,6 +48,9 @@ _STALE = Reply(
     ClassicReaction.RESET_GENERATION, "the group is in another generation", if_current=True
 )
 _PROCEED = Reply(ClassicReaction.PROCEED, "")
+_INSTANCE_TAKEN = "another process took the group.instance.id"
+_FENCED = Reply(ClassicReaction.FENCE, _INSTANCE_TAKEN)
+_FENCED_IF_CURRENT = Reply(ClassicReaction.FENCE, _INSTANCE_TAKEN, if_current=True)
 
 REPLIES: Final[dict[ApiKey, dict[ErrorCode, Reply]]] = {
     ApiKey.JOIN_GROUP: {
@@ -64,9 +67,7 @@ REPLIES: Final[dict[ApiKey, dict[ErrorCode, Reply]]] = {
         ErrorCode.REBALANCE_IN_PROGRESS: Reply(
             ClassicReaction.REJOIN_NOW, "the group started over while joining"
         ),
-        ErrorCode.FENCED_INSTANCE_ID: Reply(
-            ClassicReaction.FENCE, "another process took the group.instance.id"
-        ),
+        ErrorCode.FENCED_INSTANCE_ID: _FENCED,
         ErrorCode.GROUP_MAX_SIZE_REACHED: Reply(
             ClassicReaction.FAIL, "the group has group.max.size members, until one leaves"
         ),
@@ -85,9 +86,7 @@ REPLIES: Final[dict[ApiKey, dict[ErrorCode, Reply]]] = {
         ),
         ErrorCode.UNKNOWN_MEMBER_ID: _UNKNOWN,
         ErrorCode.ILLEGAL_GENERATION: _STALE,
-        ErrorCode.FENCED_INSTANCE_ID: Reply(
-            ClassicReaction.FENCE, "another process took the group.instance.id"
-        ),
+        ErrorCode.FENCED_INSTANCE_ID: _FENCED,
     },
     ApiKey.HEARTBEAT: {
         ErrorCode.NONE: _PROCEED,
@@ -98,9 +97,7 @@ REPLIES: Final[dict[ApiKey, dict[ErrorCode, Reply]]] = {
         ),
         ErrorCode.UNKNOWN_MEMBER_ID: _UNKNOWN,
         ErrorCode.ILLEGAL_GENERATION: _STALE,
-        ErrorCode.FENCED_INSTANCE_ID: Reply(
-            ClassicReaction.FENCE, "another process took the group.instance.id", if_current=True
-        ),
+        ErrorCode.FENCED_INSTANCE_ID: _FENCED_IF_CURRENT,
         ErrorCode.GROUP_AUTHORIZATION_FAILED: Reply(
             ClassicReaction.REPORT,
             "the principal lost its right to the group (Kafka's client only repeats the heartbeat)",
@@ -109,21 +106,16 @@ REPLIES: Final[dict[ApiKey, dict[ErrorCode, Reply]]] = {
 }
 """(API, error code) -> what to do. Codes that are not here: `DEFAULTS`."""
 
+_JOINING_DEFAULTS = (
+    Reply(ClassicReaction.REJOIN_LATER, "Kafka calls this error retriable"),
+    Reply(
+        ClassicReaction.FAIL, "only a change of the group, the broker or the settings can mend this"
+    ),
+)
+
 DEFAULTS: Final[dict[ApiKey, tuple[Reply, Reply]]] = {
-    ApiKey.JOIN_GROUP: (
-        Reply(ClassicReaction.REJOIN_LATER, "Kafka calls this error retriable"),
-        Reply(
-            ClassicReaction.FAIL,
-            "only a change of the group, the broker or the settings can mend this",
-        ),
-    ),
-    ApiKey.SYNC_GROUP: (
-        Reply(ClassicReaction.REJOIN_LATER, "Kafka calls this error retriable"),
-        Reply(
-            ClassicReaction.FAIL,
-            "only a change of the group, the broker or the settings can mend this",
-        ),
-    ),
+    ApiKey.JOIN_GROUP: _JOINING_DEFAULTS,
+    ApiKey.SYNC_GROUP: _JOINING_DEFAULTS,
     ApiKey.HEARTBEAT: (
         Reply(ClassicReaction.RETRY, "Kafka calls this error retriable"),
         Reply(ClassicReaction.RETRY, "not an answer to a heartbeat; the session timeout decides"),
@@ -139,15 +131,9 @@ CALLER_REQUEST_REPLIES: Final[dict[ErrorCode, Reply]] = {
         "the group rebalances, and the commit has to wait until that is over",
         is_logged=False,
     ),
-    ErrorCode.UNKNOWN_MEMBER_ID: Reply(
-        ClassicReaction.RESET_MEMBER, "the group does not know this member", if_current=True
-    ),
-    ErrorCode.ILLEGAL_GENERATION: Reply(
-        ClassicReaction.RESET_GENERATION, "the group is in another generation", if_current=True
-    ),
-    ErrorCode.FENCED_INSTANCE_ID: Reply(
-        ClassicReaction.FENCE, "another process took the group.instance.id", if_current=True
-    ),
+    ErrorCode.UNKNOWN_MEMBER_ID: _UNKNOWN,
+    ErrorCode.ILLEGAL_GENERATION: _STALE,
+    ErrorCode.FENCED_INSTANCE_ID: _FENCED_IF_CURRENT,
 }
 """Error code -> reaction, for the requests that the caller makes beside the membership (`ConsumerCoordinator`)."""
 

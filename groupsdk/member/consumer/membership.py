@@ -35,7 +35,14 @@ from groupsdk.member.consumer.state import (
 )
 from groupsdk.member.events import GroupAssigned, JoinDelivered, JoinPrepared
 from groupsdk.member.member import Deadline, Member
-from groupsdk.member.membership import Answer, InGroupResponse, Membership, Reaction, Reply
+from groupsdk.member.membership import (
+    FIRST_JOIN,
+    Answer,
+    InGroupResponse,
+    Membership,
+    Reaction,
+    Reply,
+)
 from groupsdk.member.requests import CoordinatorRequest, InFlightRequest
 from groupsdk.member.view import MemberView
 from groupsdk.settings.config import ConsumerMemberConfig
@@ -53,9 +60,6 @@ from groupsdk.wire.messages.consumer_groups import (
 from groupsdk.wire.messages.metadata import MetadataResponse
 from groupsdk.wire.messages.offsets import OffsetCommitRequest, OffsetFetchRequest
 from groupsdk.wire.schema import ApiKey
-
-
-FIRST_JOIN: Final = "the member joins for the first time"
 
 
 _HEARTBEAT: Final = ApiKey.CONSUMER_GROUP_HEARTBEAT

@@ -93,9 +93,6 @@ IN_GROUP: Final = frozenset({_S.RECONCILING, _S.ACKNOWLEDGING, _S.STABLE})
 HEARTBEATING: Final = IN_GROUP | {_S.JOINING}
 """Where heartbeats are sent."""
 
-AT_ONCE: Final = frozenset({_S.JOINING, _S.ACKNOWLEDGING})
-"""Where the next heartbeat does not wait for the interval."""
-
 OUT_UNTIL_HEARD: Final = frozenset({_S.FENCED, _S.STALE})
 """The states in which the caller has to learn of its loss before the member may rejoin."""
 

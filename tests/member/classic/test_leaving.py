@@ -137,14 +137,12 @@ def test_leave_that_cannot_be_sent_is_not_repeated(static: Driver) -> None:
 
 
 @pytest.mark.parametrize("lost", [True, False])
-def test_leave_of_a_dynamic_member_is_sent_once(lost: bool) -> None:
-    driver = Driver()
-    driver.join()
-    driver.handle(LEAVE)
+def test_leave_of_a_dynamic_member_is_sent_once(member: Driver, lost: bool) -> None:
+    member.handle(LEAVE)
     if lost:
-        driver.disconnect()
+        member.disconnect()
     else:
-        driver.answer(left(ErrorCode.NOT_COORDINATOR))
-    driver.advance(200_000)
-    assert len(driver.sent(LeaveGroupRequest)) == 1
-    assert not driver.looking
+        member.answer(left(ErrorCode.NOT_COORDINATOR))
+    member.advance(200_000)
+    assert len(member.sent(LeaveGroupRequest)) == 1
+    assert not member.looking

@@ -27,8 +27,7 @@ OURS = r"^JOIN_GROUP of group 'g' as 'work', with 'even' \(.*"
 def refused() -> Driver:
     """A member that was refused, and is to learn why."""
     driver = Driver()
-    driver.start_join()
-    driver.answer(join_refused(E.INCONSISTENT_GROUP_PROTOCOL))
+    driver.refuse_join(E.INCONSISTENT_GROUP_PROTOCOL)
     return driver
 
 

@@ -35,11 +35,6 @@ from tests.member.driving import (
 GENERATION = Generation(1, MEMBER_ID, PROTOCOL_NAME)
 
 
-@pytest.fixture
-def driver() -> Driver:
-    return Driver()
-
-
 # The way through.
 
 
@@ -142,14 +137,12 @@ def test_a_rejoin_starts_with_prepare_in_the_old_generation(member: Driver) -> N
 def test_a_rejoin_asked_for_while_joining_is_not_lost(driver: Driver) -> None:
     driver.start_sync()
     driver.handle(RejoinRequested("newer metadata"))
-    driver.answer(synced())
-    driver.deliver()
+    driver.complete()
     assert driver.call(PrepareJoin).run_callback
 
 
 def test_the_newest_metadata_is_asked_for_before_every_attempt(driver: Driver) -> None:
-    driver.start_join()
-    driver.answer(join_refused(E.REBALANCE_IN_PROGRESS))
+    driver.refuse_join(E.REBALANCE_IN_PROGRESS)
     driver.prepare(b"newer")
     assert driver.sent(JoinGroupRequest)[-1].protocols[0].metadata == b"newer"
 
@@ -158,8 +151,7 @@ def test_the_newest_metadata_is_asked_for_before_every_attempt(driver: Driver) -
 
 
 def test_the_second_step_keeps_reason_and_offer(driver: Driver) -> None:
-    driver.start_join()
-    driver.answer(join_refused(E.MEMBER_ID_REQUIRED, "m-5"))
+    driver.refuse_join(E.MEMBER_ID_REQUIRED, "m-5")
     first, second = driver.sent(JoinGroupRequest)
     assert second.member_id == "m-5"
     assert (first.reason, first.protocols) == (second.reason, second.protocols)
@@ -175,8 +167,7 @@ def test_a_rejoin_asked_for_between_the_two_steps_is_not_forgotten(driver: Drive
     assert len(driver.sent(JoinGroupRequest)) == 2
     assert driver.view.joining
     driver.answer(joined(1, "m-5"))
-    driver.answer(synced())
-    driver.deliver()
+    driver.complete()
     assert isinstance(driver.view.call, PrepareJoin)
 
 
@@ -184,8 +175,7 @@ def test_a_join_that_came_too_late_where_the_broker_assigns_is_a_loss(driver: Dr
     """Found by the simulation: a consumer group takes whoever it has removed for a new member, without a word."""
     driver.start_join()
     driver.answer(joined(1, leader=""))
-    driver.answer(synced())
-    driver.deliver()
+    driver.complete()
     driver.handle(RejoinRequested("enough"))
     driver.prepare()
     until_ms = driver.view.valid_until_ms
@@ -202,16 +192,14 @@ def test_belief_counts_from_the_join_where_the_broker_assigns(driver: Driver) ->
     driver.advance(30)
     driver.answer(joined(1, leader=""))
     driver.advance(30)
-    driver.answer(synced())
-    driver.deliver()
+    driver.complete()
     until_ms = driver.view.valid_until_ms
     assert until_ms is not None
     assert until_ms - joined_ms <= driver.machine._member.config.session_timeout_ms
 
 
 def test_a_member_id_given_is_kept_over_a_disconnect(driver: Driver) -> None:
-    driver.start_join()
-    driver.answer(join_refused(E.MEMBER_ID_REQUIRED, "m-5"))
+    driver.refuse_join(E.MEMBER_ID_REQUIRED, "m-5")
     driver.disconnect()
     driver.found()
     driver.advance(200)
@@ -221,8 +209,7 @@ def test_a_member_id_given_is_kept_over_a_disconnect(driver: Driver) -> None:
 
 @pytest.mark.parametrize("given", ["", "m-5", "m-6"])
 def test_a_member_id_demanded_of_one_that_has_it_is_an_error(driver: Driver, given: str) -> None:
-    driver.start_join()
-    driver.answer(join_refused(E.MEMBER_ID_REQUIRED, "m-5"))
+    driver.refuse_join(E.MEMBER_ID_REQUIRED, "m-5")
     driver.answer(join_refused(E.MEMBER_ID_REQUIRED, given))
     assert driver.view.failure is not None
     assert isinstance(driver.view.failure.error, MemberIdRequiredError)
@@ -230,8 +217,7 @@ def test_a_member_id_demanded_of_one_that_has_it_is_an_error(driver: Driver, giv
 
 
 def test_no_member_id_given_is_an_error(driver: Driver) -> None:
-    driver.start_join()
-    driver.answer(join_refused(E.MEMBER_ID_REQUIRED, ""))
+    driver.refuse_join(E.MEMBER_ID_REQUIRED, "")
     assert driver.view.failure is not None
 
 
@@ -275,8 +261,7 @@ def test_complete_that_raised_stays_with_the_same_bytes(driver: Driver) -> None:
 def test_a_rebalance_waits_until_the_assignment_before_it_was_taken_up(driver: Driver) -> None:
     driver.start_sync()
     driver.answer(synced())
-    driver.advance(3_000)
-    driver.answer(beaten(E.REBALANCE_IN_PROGRESS))
+    driver.hear(E.REBALANCE_IN_PROGRESS)
     driver.call(CompleteJoin)
     driver.deliver()
     assert driver.call(PrepareJoin).run_callback
@@ -303,8 +288,7 @@ def test_expelled_in_prepare_the_stale_answer_is_dropped_and_prepare_told_anew(
 def test_expelled_while_assigning_the_plan_is_not_sent(driver: Driver) -> None:
     driver.lead()
     call = driver.call(AssignGroup)
-    driver.advance(3_000)
-    driver.answer(beaten(E.ILLEGAL_GENERATION))
+    driver.hear(E.ILLEGAL_GENERATION)
     driver.handle(GroupAssigned(call.call_id, {MEMBER_ID: b"all"}))
     assert driver.sent(SyncGroupRequest) == []
     assert driver.view.events[-1].outcome == "lost"
@@ -314,8 +298,7 @@ def test_expelled_before_the_assignment_was_taken_up_it_never_is(driver: Driver)
     driver.start_sync()
     driver.answer(synced())
     call = driver.call(CompleteJoin)
-    driver.advance(3_000)
-    driver.answer(beaten(E.UNKNOWN_MEMBER_ID))
+    driver.hear(E.UNKNOWN_MEMBER_ID)
     assert driver.call(PrepareJoin).generation == NO_GENERATION
     driver.handle(JoinDelivered(call.call_id))
     driver.call(PrepareJoin)
@@ -410,7 +393,6 @@ def test_immediate_attempts_turn_into_backoff(driver: Driver) -> None:
     driver.advance(200)
     driver.prepare()
     driver.answer(joined(leader=LEADER_ID))
-    driver.answer(synced())
-    driver.deliver()
+    driver.complete()
     assert driver.view.coordinator == NODE
     assert driver.active

@@ -5,11 +5,11 @@ from random import Random
 import pytest
 
 from groupsdk.member.classic.rebalance import (
-    FIRST_JOIN,
     HAND_OVER_REFILL_MS,
     HAND_OVERS,
     Rejoin,
 )
+from groupsdk.member.membership import FIRST_JOIN
 from groupsdk.settings.backoff import ExponentialBackoff
 
 

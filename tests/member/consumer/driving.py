@@ -41,6 +41,7 @@ from groupsdk.wire.messages.metadata import (
     MetadataResponse,
     MetadataResponseTopic,
 )
+from groupsdk.wire.schema import Response
 from tests.member.driving import MachineDriver
 
 
@@ -135,6 +136,11 @@ class Member(MachineDriver):
             self.advance(max(0, self.wake_at_ms - self.now_ms))
         raise AssertionError("no heartbeat")
 
+    def hear(self, response: Response) -> None:
+        """Let time pass until the next heartbeat goes out, and answer it."""
+        self.beat()
+        self.answer(response)
+
     # What can be seen.
 
     @property
@@ -161,6 +167,13 @@ class Member(MachineDriver):
     @property
     def member_id(self) -> str:
         return self.view.generation.member_id
+
+
+def in_group(**settings: Any) -> Member:
+    """Return a member that has t-0, in epoch 2."""
+    member = Member(**settings)
+    member.join(2, t=(0,))
+    return member
 
 
 def owned(**partitions: tuple[int, ...]) -> tuple[TopicPartitions, ...]:

@@ -18,7 +18,7 @@ from groupsdk.wire.messages.offsets import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
 )
-from tests.member.consumer.driving import Member, beaten, refused
+from tests.member.consumer.driving import Member, beaten, in_group, refused
 from tests.support.cases import each_case
 
 
@@ -35,31 +35,24 @@ def answered(code: ErrorCode) -> OffsetCommitResponse:
     return OffsetCommitResponse(topics=(OffsetCommitResponseTopic("t", partitions=(partition,)),))
 
 
-def test_a_commit_carries_the_epoch_of_the_moment_of_sending() -> None:
+def test_a_commit_carries_the_epoch_of_the_moment_of_sending(member: Member) -> None:
     """As `testOffsetCommit...WithStaleMemberEpoch...UsesLatestMemberEpoch`."""
-    member = Member()
-    member.join(2, t=(0,))
-    member.beat()
-    member.answer(beaten(5))
+    member.hear(beaten(5))
     member.handle(CallerRequest(1, commit(member, 2)))
     assert member.sent(OffsetCommitRequest)[-1].generation_id_or_member_epoch == 5
 
 
 @each_case("epoch", (-1, 0, 1, 7))
 def test_a_commit_of_no_epoch_of_this_membership_is_not_sent(epoch: int) -> None:
-    member = Member()
-    member.join(2, t=(0,))
+    member = in_group()
     member.handle(CallerRequest(1, commit(member, epoch)))
     assert isinstance(member.told[1], IllegalGenerationError)
     assert member.sent(OffsetCommitRequest) == []
 
 
-def test_a_commit_from_before_a_loss_is_not_sent_after_it() -> None:
-    member = Member()
-    member.join(2, t=(0,))
+def test_a_commit_from_before_a_loss_is_not_sent_after_it(member: Member) -> None:
     old = commit(member, 2)
-    member.beat()
-    member.answer(refused(ErrorCode.FENCED_MEMBER_EPOCH))
+    member.hear(refused(ErrorCode.FENCED_MEMBER_EPOCH))
     member.handle(CallerRequest(1, old))
     member.prepare()
     member.assigned(3, t=(0,))
@@ -69,9 +62,7 @@ def test_a_commit_from_before_a_loss_is_not_sent_after_it() -> None:
     assert member.sent(OffsetCommitRequest) == []
 
 
-def test_a_commit_of_another_member_is_not_sent() -> None:
-    member = Member()
-    member.join(2, t=(0,))
+def test_a_commit_of_another_member_is_not_sent(member: Member) -> None:
     member.handle(CallerRequest(1, commit(member, 2, "other")))
     assert isinstance(member.told[1], IllegalGenerationError)
 
@@ -83,8 +74,7 @@ def test_a_commit_of_another_member_is_not_sent() -> None:
 def test_a_refused_commit_is_told_and_a_heartbeat_asks_what_became_of_the_member(
     code: ErrorCode,
 ) -> None:
-    member = Member()
-    member.join(2, t=(0,))
+    member = in_group()
     beats = len(member.heartbeats)
     member.handle(CallerRequest(1, commit(member, 2)))
     member.answer(answered(code))
@@ -95,8 +85,7 @@ def test_a_refused_commit_is_told_and_a_heartbeat_asks_what_became_of_the_member
 
 @each_case("code", (ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE))
 def test_a_commit_that_finds_another_coordinator_has_it_looked_up(code: ErrorCode) -> None:
-    member = Member()
-    member.join(2, t=(0,))
+    member = in_group()
     member.handle(CallerRequest(1, commit(member, 2)))
     member.answer(answered(code))
     assert member.looking
@@ -133,9 +122,7 @@ def test_without_a_coordinator_and_after_the_close_requests_are_refused() -> Non
     assert isinstance(member.told[2], MemberClosedError)
 
 
-def test_request_that_the_broker_cannot_serve_fails_its_caller() -> None:
-    member = Member()
-    member.join(2, t=(0,))
+def test_request_that_the_broker_cannot_serve_fails_its_caller(member: Member) -> None:
     member.handle(CallerRequest(1, commit(member, 2)))
     error = UnsupportedVersionError("too old")
     member.handle(RequestRefused(member.outstanding[-1].request_id, error))

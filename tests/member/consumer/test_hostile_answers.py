@@ -41,6 +41,7 @@ from tests.member.consumer.driving import (
     T,
     U,
     beaten,
+    in_group,
     names,
     owned,
     refused,
@@ -66,17 +67,14 @@ def told(epoch: int, *topics: TopicPartitions, member_id: str | None = None) -> 
 
 @each_case("code", (0, ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.GROUP_ID_NOT_FOUND, 9_999))
 def test_whatever_a_leave_is_answered_with_the_member_is_out(code: int) -> None:
-    member = Member()
-    member.join(2, t=(0,))
+    member = in_group()
     member.handle(CloseRequested(GroupMembershipOperation.DEFAULT, 5_000, "done"))
     member.answer(ConsumerGroupHeartbeatResponse(error_code=code, member_epoch=-1))
     assert member.stopped
     assert member.view.failure is None
 
 
-def test_answers_to_requests_of_a_membership_that_is_over_are_ignored() -> None:
-    member = Member()
-    member.join(2, t=(0,))
+def test_answers_to_requests_of_a_membership_that_is_over_are_ignored(member: Member) -> None:
     member.beat()
     (late,) = (each for each in member.outstanding if each.request is member.heartbeats[-1])
     member.handle(LeaveRequested("enough"))
@@ -86,18 +84,13 @@ def test_answers_to_requests_of_a_membership_that_is_over_are_ignored() -> None:
     assert not isinstance(member.view.call, CompleteJoin)
 
 
-def test_an_epoch_of_a_leave_in_answer_to_a_heartbeat_is_refused() -> None:
-    member = Member()
-    member.join(2, t=(0,))
-    member.beat()
-    member.answer(beaten(-1))
+def test_an_epoch_of_a_leave_in_answer_to_a_heartbeat_is_refused(member: Member) -> None:
+    member.hear(beaten(-1))
     assert isinstance(member.raise_failure(), DecodeError)
     assert member.epoch == 2
 
 
-def test_a_member_whose_caller_was_away_leaves_without_another_word() -> None:
-    member = Member()
-    member.join(2, t=(0,))
+def test_a_member_whose_caller_was_away_leaves_without_another_word(member: Member) -> None:
     be_away(member)
     sent = len(member.heartbeats)
     member.handle(LeaveRequested("enough"))
@@ -140,28 +133,21 @@ def test_an_empty_assignment_replaces_one_that_waits_for_names() -> None:
     member.start()
     member.answer(beaten(2, u=(5,)))
     member.answer(names(unknown=(U,)))
-    member.beat()
-    member.answer(told(3))
+    member.hear(told(3))
     member.take_up()
     assert member.taken == [set()]
     assert member.heartbeats[-1].topic_partitions == ()
     assert member.state() is STABLE
 
 
-def test_an_answer_for_another_member_is_refused() -> None:
-    member = Member()
-    member.join(2, t=(0,))
-    member.beat()
-    member.answer(told(3, TopicPartitions(T, partitions=(1,)), member_id="somebody"))
+def test_an_answer_for_another_member_is_refused(member: Member) -> None:
+    member.hear(told(3, TopicPartitions(T, partitions=(1,)), member_id="somebody"))
     assert "somebody" in str(member.raise_failure())
     assert (member.epoch, member.state()) == (2, STABLE)
 
 
-def test_a_partition_below_zero_is_refused() -> None:
-    member = Member()
-    member.join(2, t=(0,))
-    member.beat()
-    member.answer(told(2, TopicPartitions(T, partitions=(1, -3))))
+def test_a_partition_below_zero_is_refused(member: Member) -> None:
+    member.hear(told(2, TopicPartitions(T, partitions=(1, -3))))
     assert "-3" in str(member.raise_failure())
     assert member.view.call is None
 
@@ -316,9 +302,7 @@ def test_whatever_is_answered_belief_is_bounded_and_epochs_do_not_go_back() -> N
             assert len(member.actions(Send)) - before < 30, f"seed {seed}: it floods the broker"
 
 
-def test_answers_to_requests_that_were_never_sent_do_nothing() -> None:
-    member = Member()
-    member.join(2, t=(0,))
+def test_answers_to_requests_that_were_never_sent_do_nothing(member: Member) -> None:
     view = member.view
     for request_id in (-1, 0, 10**9):
         member.handle(ResponseReceived(request_id, told(9, TopicPartitions(T, partitions=(3,)))))
@@ -342,8 +326,7 @@ def test_damaged_bytes_are_an_error_or_a_value_that_the_member_checks() -> None:
             _, answer = decode_response(ConsumerGroupHeartbeatRequest, 1, bytes(damaged))
         except DecodeError:
             continue
-        member = Member(topics=("t", "u"))
-        member.join(2, t=(0,))
+        member = in_group(topics=("t", "u"))
         member.beat()
         epochs = [2]
         member.answer(answer)

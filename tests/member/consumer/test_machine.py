@@ -30,6 +30,7 @@ from tests.member.consumer.driving import (
     SESSION_MS,
     Member,
     beaten,
+    in_group,
     owned,
     refused,
 )
@@ -43,8 +44,7 @@ STABLE = ConsumerMemberState.STABLE
 def idle(member: Member) -> None:
     """Let the early heartbeats after a change pass, so that the next comes after the interval."""
     for _ in range(12):
-        member.beat()
-        member.answer(beaten(member.epoch))
+        member.hear(beaten(member.epoch))
         if member.beat_times_ms[-1] - member.beat_times_ms[-2] >= INTERVAL_MS:
             return
         member.poll()
@@ -63,8 +63,7 @@ def test_first_heartbeat_includes_required_info_to_join_group_and_get_assignment
 
 def test_heartbeat_state_sends_only_what_has_changed() -> None:
     """As `testHeartbeatState` and `testValidateConsumerGroupHeartbeatRequest`."""
-    member = Member(server_assignor="range", rack_id="r1", group_instance_id="i")
-    member.join(2, t=(0,))
+    member = in_group(server_assignor="range", rack_id="r1", group_instance_id="i")
     beat = member.beat()
     assert beat.instance_id == "i"
     assert beat.member_epoch == 2
@@ -78,8 +77,7 @@ def test_heartbeat_state_sends_only_what_has_changed() -> None:
 
 def test_network_failure_resends_all_fields() -> None:
     """As `testHeartbeatOnFailure...ResetsSentFields`: the answer may have been lost."""
-    member = Member(server_assignor="range", rack_id="r1")
-    member.join(2, t=(0,))
+    member = in_group(server_assignor="range", rack_id="r1")
     member.beat()
     member.disconnect()
     member.found()
@@ -94,10 +92,8 @@ def test_network_failure_resends_all_fields() -> None:
     assert member.state() is STABLE
 
 
-def test_a_second_lost_connection_resends_all_fields_at_once() -> None:
+def test_a_second_lost_connection_resends_all_fields_at_once(member: Member) -> None:
     """Also where a heartbeat of the session before it said everything."""
-    member = Member()
-    member.join(2, t=(0,))
     for node in (OTHER_NODE, NODE):
         member.beat()
         member.disconnect()
@@ -107,29 +103,23 @@ def test_a_second_lost_connection_resends_all_fields_at_once() -> None:
         member.answer(beaten(2))
 
 
-def test_heartbeats_come_at_the_interval_of_the_last_answer() -> None:
+def test_heartbeats_come_at_the_interval_of_the_last_answer(member: Member) -> None:
     """As `testTimerNotDue` and `testHeartbeatResponseOnErrorHandling...`: the broker sets the pace."""
-    member = Member()
-    member.join(2, t=(0,))
     idle(member)
     member.beat()
     response = ConsumerGroupHeartbeatResponse(member_epoch=2, heartbeat_interval_ms=700)
     member.answer(response)
     before_ms = member.beat_times_ms[-1]
     for _ in range(4):
-        member.beat()
-        member.answer(response)
+        member.hear(response)
     times_ms = [before_ms, *member.beat_times_ms[-4:]]
     assert [b - a for a, b in pairwise(times_ms)] == [700] * 4
 
 
-def test_a_new_epoch_has_the_next_heartbeats_come_early() -> None:
+def test_a_new_epoch_has_the_next_heartbeats_come_early(member: Member) -> None:
     """The group has a new assignment, and others may be about to free partitions for this member."""
-    member = Member()
-    member.join(2, t=(0,))
     idle(member)
-    member.beat()
-    member.answer(beaten(3))
+    member.hear(beaten(3))
     told_ms = member.now_ms
     member.beat()
     assert member.beat_times_ms[-1] - told_ms <= 100
@@ -147,9 +137,7 @@ def test_an_interval_that_is_none_is_passed_over(interval_ms: int) -> None:
     idle(member)
 
 
-def test_heartbeat_not_sent_if_another_one_in_flight() -> None:
-    member = Member()
-    member.join(2, t=(0,))
+def test_heartbeat_not_sent_if_another_one_in_flight(member: Member) -> None:
     member.beat()
     sent = len(member.heartbeats)
     member.advance(INTERVAL_MS * 3)
@@ -169,10 +157,8 @@ def test_a_silent_coordinator_is_given_up_after_the_session() -> None:
 
 @each_case("code", (ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE))
 def test_coordinator_moved_is_looked_up_and_told_everything_at_once(code: ErrorCode) -> None:
-    member = Member()
-    member.join(2, t=(0,))
-    member.beat()
-    member.answer(refused(code))
+    member = in_group()
+    member.hear(refused(code))
     assert member.looking
     member.found(OTHER_NODE)
     assert member.outstanding[-1].node == OTHER_NODE
@@ -226,16 +212,13 @@ def test_coordinator_load_in_progress_backs_off() -> None:
 )
 def test_an_error_that_may_pass_is_raised_once_and_the_member_goes_on(code: ErrorCode) -> None:
     """As `testTopicAuthorizationFailed...`; an assignor of the broker that raises is no end either."""
-    member = Member()
-    member.join(2, t=(0,))
-    member.beat()
-    member.answer(refused(code))
+    member = in_group()
+    member.hear(refused(code))
     assert member.state() is STABLE
     assert member.view.holds_at(member.now_ms)
     member.raise_failure()
     assert member.view.failure is None
-    member.beat()
-    member.answer(beaten(2))
+    member.hear(beaten(2))
     assert member.state() is STABLE
 
 
@@ -252,9 +235,9 @@ def test_a_right_to_the_group_that_comes_back_lets_a_member_join() -> None:
     assert member.state() is STABLE
 
 
-def test_a_right_to_the_group_that_stays_away_ends_the_belief_with_the_session() -> None:
-    member = Member()
-    member.join(2, t=(0,))
+def test_a_right_to_the_group_that_stays_away_ends_the_belief_with_the_session(
+    member: Member,
+) -> None:
     member.beat()
     sent_ms = member.now_ms
     while member.now_ms < sent_ms + SESSION_MS:
@@ -316,16 +299,14 @@ def test_an_answer_with_an_impossible_epoch_does_not_make_the_member_one(epoch: 
     member.answer(beaten(epoch, t=(0,)))
     assert isinstance(member.raise_failure(), DecodeError)
     assert member.state() is ConsumerMemberState.JOINING
-    member.beat()
-    member.answer(beaten(2, t=(0,)))
+    member.hear(beaten(2, t=(0,)))
     assert member.epoch == 2
 
 
 def test_an_epoch_never_goes_back() -> None:
     member = Member()
     member.join(5, t=(0,))
-    member.beat()
-    member.answer(beaten(4))
+    member.hear(beaten(4))
     assert isinstance(member.raise_failure(), DecodeError)
     assert member.epoch == 5
 
@@ -354,9 +335,7 @@ def test_until_the_session_is_known_it_is_taken_for_three_intervals() -> None:
     assert member.view.valid_until_ms == joined_ms + INTERVAL_MS * SESSION_IN_INTERVALS
 
 
-def test_the_session_is_asked_for_again_and_again() -> None:
-    member = Member()
-    member.join(2, t=(0,))
+def test_the_session_is_asked_for_again_and_again(member: Member) -> None:
     until_ms = member.now_ms + ASK_EVERY_MS * 3
     while member.now_ms < until_ms:
         member.beat()
@@ -376,8 +355,7 @@ def test_belief_ends_with_the_rebalance_timeout_of_a_revocation() -> None:
     member.answer(beaten(2, t=(0,)))
     for _ in range(3):
         member.poll()
-        member.beat()
-        member.answer(beaten(2))
+        member.hear(beaten(2))
         assert member.view.valid_until_ms == told_ms + 8_000
     member.take_up()
     acknowledged_ms = member.now_ms
@@ -395,23 +373,19 @@ def test_belief_ends_with_the_rebalance_timeout_though_nothing_was_acknowledged_
     member.answer(beaten(2, t=(0,)))
     for _ in range(3):
         member.poll()
-        member.beat()
-        member.answer(beaten(2))
+        member.hear(beaten(2))
         assert member.view.valid_until_ms == told_ms + 8_000
 
 
 def test_a_member_that_reconciles_may_commit_and_is_stable_in_classic_terms() -> None:
     member = Member()
     member.join(2, t=(0, 1))
-    member.beat()
-    member.answer(beaten(2, t=(0,)))
+    member.hear(beaten(2, t=(0,)))
     assert member.view.believes_at(member.now_ms)
     assert member.view.joining
 
 
-def test_events_of_the_classic_protocol_alone_change_nothing() -> None:
-    member = Member()
-    member.join(2, t=(0,))
+def test_events_of_the_classic_protocol_alone_change_nothing(member: Member) -> None:
     member.handle(JoinGivenUp())
     member.handle(GroupAssigned(99, {}))
     member.handle(CredentialsChanged("u", "p"))
@@ -431,17 +405,13 @@ def test_metadata_that_is_no_subscription_is_raised_and_does_not_end_the_member(
     assert member.state() is ConsumerMemberState.JOINING
 
 
-def test_close_does_not_wait_beyond_its_timeout() -> None:
-    member = Member()
-    member.join(2, t=(0,))
+def test_close_does_not_wait_beyond_its_timeout(member: Member) -> None:
     member.handle(CloseRequested(GroupMembershipOperation.DEFAULT, 500, "done"))
     member.advance(500)
     assert member.stopped
 
 
-def test_metrics_are_those_of_javas_new_consumer() -> None:
-    member = Member()
-    member.join(2, t=(0,))
+def test_metrics_are_those_of_javas_new_consumer(member: Member) -> None:
     values = member.machine.metrics(member.now_ms)
     assert values["heartbeat-total"] == 2
     assert values["rebalance-total"] == 1

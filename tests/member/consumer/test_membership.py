@@ -21,6 +21,7 @@ from tests.member.consumer.driving import (
     T,
     U,
     beaten,
+    in_group,
     names,
     owned,
     refused,
@@ -43,8 +44,7 @@ def test_member_id_is_made_by_the_member_and_kept_for_good() -> None:
     first = member.member_id
     assert len(first) == 22
     member.join(2, t=(0,))
-    member.beat()
-    member.answer(refused(ErrorCode.UNKNOWN_MEMBER_ID))
+    member.hear(refused(ErrorCode.UNKNOWN_MEMBER_ID))
     member.prepare()
     assert member.heartbeats[-1].member_id == first
     assert member.heartbeats[-1].member_epoch == 0
@@ -61,15 +61,11 @@ def test_new_member_joins_as_soon_as_the_caller_polls_with_a_subscription() -> N
     assert len(member.heartbeats) == 1
 
 
-def test_transition_to_reconciling_only_if_assignment_received() -> None:
-    member = Member()
-    member.join(2, t=(0,))
-    member.beat()
-    member.answer(beaten(3))
+def test_transition_to_reconciling_only_if_assignment_received(member: Member) -> None:
+    member.hear(beaten(3))
     assert member.state() is STABLE
     assert member.epoch == 3
-    member.beat()
-    member.answer(beaten(3, t=(0, 1)))
+    member.hear(beaten(3, t=(0, 1)))
     assert member.state() is RECONCILING
 
 
@@ -88,8 +84,7 @@ def test_reconcile_then_acknowledge_then_stable() -> None:
     """As `testReconciliationSkippedWhenSameAssignmentReceived` and `testNewEmptyAssignment...`."""
     member = Member()
     member.join(2, t=(0, 1, 2))
-    member.beat()
-    member.answer(beaten(2, t=(0,)))
+    member.hear(beaten(2, t=(0,)))
     assert member.state() is RECONCILING
     sent = len(member.heartbeats)
     member.take_up()
@@ -100,8 +95,7 @@ def test_reconcile_then_acknowledge_then_stable() -> None:
     assert member.state() is STABLE
     member.answer(beaten(3))
     assert member.epoch == 3
-    member.beat()
-    member.answer(beaten(3, t=(0,)))  # told again, as in the answer to a full request
+    member.hear(beaten(3, t=(0,)))  # told again, as in the answer to a full request
     assert member.state() is STABLE
     assert len(member.taken) == 2
 
@@ -110,11 +104,9 @@ def test_new_assignment_replaces_the_one_that_is_being_taken_up() -> None:
     """As `testDelayedReconciliationResultAppliedWhenTargetChangedWithNoReconciliationInProgress`."""
     member = Member()
     member.join(2, t=(0, 1, 2))
-    member.beat()
-    member.answer(beaten(2, t=(0, 1)))
+    member.hear(beaten(2, t=(0, 1)))
     overtaken = member.call(CompleteJoin)
-    member.beat()
-    member.answer(beaten(2, t=(0,)))
+    member.hear(beaten(2, t=(0,)))
     member.handle(JoinDelivered(overtaken.call_id))
     assert member.state() is RECONCILING
     member.take_up()
@@ -148,8 +140,7 @@ def test_new_assignment_replaces_previous_one_waiting_on_metadata() -> None:
     member.answer(beaten(2, u=(5,)))
     member.answer(names(unknown=(U,)))
     assert member.view.call is None
-    member.beat()
-    member.answer(beaten(3, t=(0,)))
+    member.hear(beaten(3, t=(0,)))
     member.take_up()  # the coordinator waits to hear that what was never taken is given up
     assert member.heartbeats[-1].topic_partitions == ()
     member.answer(beaten(3))
@@ -185,8 +176,7 @@ def test_member_id_and_epoch_reset_on_fenced_members(code: ErrorCode) -> None:
     """As `testFencingWhenStateIsStable`: partitions are lost first, and then it joins with its id."""
     member = Member()
     member.join(4, t=(0, 1))
-    member.beat()
-    member.answer(refused(code))
+    member.hear(refused(code))
     assert member.state() is ConsumerMemberState.FENCED
     assert member.epoch == -1
     assert not member.view.holds_at(member.now_ms)
@@ -204,22 +194,19 @@ def test_fencing_when_state_is_reconciling_gives_the_reconciliation_up() -> None
     """As `testFencingWhenStateIsReconciling` and `testDelayedReconciliationResultDiscarded...`."""
     member = Member()
     member.join(2, t=(0, 1))
-    member.beat()
-    member.answer(beaten(2, t=(0,)))
+    member.hear(beaten(2, t=(0,)))
     call = member.call(CompleteJoin)
-    member.beat()
-    member.answer(refused(ErrorCode.FENCED_MEMBER_EPOCH))
+    member.hear(refused(ErrorCode.FENCED_MEMBER_EPOCH))
     member.handle(JoinDelivered(call.call_id))
     assert member.state() is ConsumerMemberState.FENCED
     assert isinstance(member.view.call, PrepareJoin)
 
 
-def test_a_join_to_a_group_of_another_type_is_told_and_repeated_with_backoff() -> None:
+def test_a_join_to_a_group_of_another_type_is_told_and_repeated_with_backoff(
+    member: Member,
+) -> None:
     """While a member is away its group may be forgotten, or become a classic one; a join tells the two apart."""
-    member = Member()
-    member.join(2, t=(0,))
-    member.beat()
-    member.answer(refused(ErrorCode.GROUP_ID_NOT_FOUND))
+    member.hear(refused(ErrorCode.GROUP_ID_NOT_FOUND))
     member.prepare()
     assert member.heartbeats[-1].member_epoch == 0
     member.answer(refused(ErrorCode.GROUP_ID_NOT_FOUND))
@@ -255,8 +242,7 @@ def test_a_coordinator_that_always_fences_does_not_make_the_member_spin() -> Non
 def test_same_assignment_reconciled_again_when_fenced() -> None:
     member = Member()
     member.join(2, t=(0, 1))
-    member.beat()
-    member.answer(refused(ErrorCode.FENCED_MEMBER_EPOCH))
+    member.hear(refused(ErrorCode.FENCED_MEMBER_EPOCH))
     member.prepare()
     member.assigned(3, t=(0, 1))
     member.take_up()
@@ -275,10 +261,8 @@ def test_same_assignment_reconciled_again_when_fenced() -> None:
 )
 def test_listeners_get_notified_on_transitions_to_fatal(code: ErrorCode) -> None:
     """As `testTransitionToFatal`: lost partitions are told first, then every call raises."""
-    member = Member()
-    member.join(2, t=(0,))
-    member.beat()
-    member.answer(refused(code, "why"))
+    member = in_group()
+    member.hear(refused(code, "why"))
     assert member.state() is ConsumerMemberState.FATAL
     assert member.view.failure is None
     member.prepare()
@@ -294,11 +278,8 @@ def test_listeners_get_notified_on_transitions_to_fatal(code: ErrorCode) -> None
     assert not member.looking
 
 
-def test_a_listener_that_raises_on_fatal_does_not_hide_the_error() -> None:
-    member = Member()
-    member.join(2, t=(0,))
-    member.beat()
-    member.answer(refused(ErrorCode.FENCED_INSTANCE_ID))
+def test_a_listener_that_raises_on_fatal_does_not_hide_the_error(member: Member) -> None:
+    member.hear(refused(ErrorCode.FENCED_INSTANCE_ID))
     member.fail_call()
     assert member.view.failure is not None
 
@@ -318,8 +299,7 @@ def test_leave_group_epoch(
     instance_id: str | None, operation: GroupMembershipOperation, epoch: int | None
 ) -> None:
     """As `testLeaveGroupEpoch` and the tests of `CloseOptions`."""
-    member = Member(group_instance_id=instance_id)
-    member.join(2, t=(0,))
+    member = in_group(group_instance_id=instance_id)
     sent = len(member.heartbeats)
     member.handle(CloseRequested(operation, 5_000, "done"))
     left = [each.member_epoch for each in member.heartbeats[sent:]]
@@ -332,21 +312,16 @@ def test_leave_group_epoch(
     assert member.stopped
 
 
-def test_leave_group_when_the_member_is_out_already_says_nothing() -> None:
+def test_leave_group_when_the_member_is_out_already_says_nothing(member: Member) -> None:
     """As `testLeaveGroupWhenMemberFenced...`: FENCED, STALE and FATAL send nothing."""
-    member = Member()
-    member.join(2, t=(0,))
-    member.beat()
-    member.answer(refused(ErrorCode.FENCED_MEMBER_EPOCH))
+    member.hear(refused(ErrorCode.FENCED_MEMBER_EPOCH))
     sent = len(member.actions(Send))
     member.handle(CloseRequested(GroupMembershipOperation.DEFAULT, 5_000, "done"))
     assert len(member.actions(Send)) == sent
     assert member.stopped
 
 
-def test_leave_group_sends_the_leave_though_a_heartbeat_is_in_flight() -> None:
-    member = Member()
-    member.join(2, t=(0,))
+def test_leave_group_sends_the_leave_though_a_heartbeat_is_in_flight(member: Member) -> None:
     member.beat()
     member.handle(LeaveRequested("enough"))
     assert member.heartbeats[-1].member_epoch == -1
@@ -358,9 +333,7 @@ def test_leave_group_sends_the_leave_though_a_heartbeat_is_in_flight() -> None:
     assert member.state() is ConsumerMemberState.UNSUBSCRIBED
 
 
-def test_a_member_that_left_joins_again_at_the_next_poll() -> None:
-    member = Member()
-    member.join(2, t=(0,))
+def test_a_member_that_left_joins_again_at_the_next_poll(member: Member) -> None:
     member.handle(LeaveRequested("enough"))
     member.answer(beaten(-1))
     member.advance(60_000)
@@ -371,9 +344,7 @@ def test_a_member_that_left_joins_again_at_the_next_poll() -> None:
     assert "enough" in str(member.membership._join_reason)
 
 
-def test_a_join_waits_for_the_answer_to_the_leave_before() -> None:
-    member = Member()
-    member.join(2, t=(0,))
+def test_a_join_waits_for_the_answer_to_the_leave_before(member: Member) -> None:
     member.handle(LeaveRequested("enough"))
     member.poll()
     member.prepare()
@@ -387,8 +358,7 @@ def test_a_join_waits_for_the_answer_to_the_leave_before() -> None:
 @each_case(("instance_id", "epoch"), ((None, -1), ("i", -2)))
 def test_heartbeat_sent_on_stale_member(instance_id: str | None, epoch: int) -> None:
     """As `testStaleMemberDoesNotSendHeartbeatAndAllowsTransitionToJoiningToRecover`."""
-    member = Member(group_instance_id=instance_id)
-    member.join(2, t=(0,))
+    member = in_group(group_instance_id=instance_id)
     for _ in range(100):
         if member.state() is ConsumerMemberState.STALE:
             break
@@ -404,9 +374,9 @@ def test_heartbeat_sent_on_stale_member(instance_id: str | None, epoch: int) -> 
     assert len(member.heartbeats) == sent
 
 
-def test_stale_member_rejoins_when_timer_resets_after_its_caller_heard_of_the_loss() -> None:
-    member = Member()
-    member.join(2, t=(0,))
+def test_stale_member_rejoins_when_timer_resets_after_its_caller_heard_of_the_loss(
+    member: Member,
+) -> None:
     while member.state() is not ConsumerMemberState.STALE:
         if member.outstanding:
             member.answer(beaten(member.epoch))
@@ -427,8 +397,7 @@ def test_a_listener_that_raises_is_handed_the_same_assignment_again() -> None:
     """As `testListenerCallbacksThrows...`: no acknowledgement before it has returned."""
     member = Member()
     member.join(2, t=(0, 1))
-    member.beat()
-    member.answer(beaten(2, t=(0,)))
+    member.hear(beaten(2, t=(0,)))
     sent = len(member.heartbeats)
     call = member.call(CompleteJoin)
     member.fail_call()
@@ -439,9 +408,7 @@ def test_a_listener_that_raises_is_handed_the_same_assignment_again() -> None:
     assert member.state() is STABLE
 
 
-def test_subscription_changes_are_told_at_once_and_only_they() -> None:
-    member = Member()
-    member.join(2, t=(0,))
+def test_subscription_changes_are_told_at_once_and_only_they(member: Member) -> None:
     sent = len(member.heartbeats)
     member.subscription = HeartbeatSubscription(frozenset({"t", "u"}))
     member.handle(RejoinRequested("the subscription has changed"))
@@ -458,9 +425,7 @@ def test_subscription_changes_are_told_at_once_and_only_they() -> None:
     assert member.view.events[-1].reason.startswith("the subscription has changed: ")
 
 
-def test_failed_prepare_of_a_stable_member_is_retried_after_a_backoff() -> None:
-    member = Member()
-    member.join(2, t=(0,))
+def test_failed_prepare_of_a_stable_member_is_retried_after_a_backoff(member: Member) -> None:
     member.handle(RejoinRequested("the subscription has changed"))
     asked = member.call(PrepareJoin)
     member.fail_call()
@@ -469,14 +434,11 @@ def test_failed_prepare_of_a_stable_member_is_retried_after_a_backoff() -> None:
     assert member.state() is STABLE
 
 
-def test_a_loss_after_prepare_has_raised_is_told_before_the_next_join() -> None:
+def test_a_loss_after_prepare_has_raised_is_told_before_the_next_join(member: Member) -> None:
     """Found by the simulation: the caller that raised while it was asked for its subscription still owns."""
-    member = Member()
-    member.join(2, t=(0,))
     member.handle(RejoinRequested("the subscription has changed"))
     member.fail_call()
-    member.beat()
-    member.answer(refused(ErrorCode.UNKNOWN_MEMBER_ID))
+    member.hear(refused(ErrorCode.UNKNOWN_MEMBER_ID))
     assert member.state() is ConsumerMemberState.FENCED
     assert member.call(PrepareJoin).run_callback
 
@@ -484,8 +446,7 @@ def test_a_loss_after_prepare_has_raised_is_told_before_the_next_join() -> None:
 def test_events_say_what_changed_and_how_long_each_step_took() -> None:
     member = Member()
     member.join(2, t=(0, 1))
-    member.beat()
-    member.answer(beaten(2, t=(0,)))
+    member.hear(beaten(2, t=(0,)))
     member.advance(70)
     member.take_up()
     first, second = member.view.events

@@ -5,7 +5,7 @@ from groupsdk.error_code import ErrorCode
 from groupsdk.member.actions import CompleteJoin
 from groupsdk.member.consumer.state import ConsumerMemberState
 from groupsdk.member.events import JoinDelivered
-from tests.member.consumer.driving import Member, T, U, beaten, names, owned, refused
+from tests.member.consumer.driving import Member, T, U, beaten, in_group, names, owned, refused
 from tests.support.cases import each_case
 
 
@@ -20,12 +20,9 @@ def reconnect(member: Member) -> None:
     member.found()
 
 
-def test_a_full_heartbeat_while_partitions_are_taken_up_names_them() -> None:
+def test_a_full_heartbeat_while_partitions_are_taken_up_names_them(member: Member) -> None:
     """The caller may work on them before its acknowledgement; Java names only those acknowledged before."""
-    member = Member()
-    member.join(2, t=(0,))
-    member.beat()
-    member.answer(beaten(3, t=(0, 1)))
+    member.hear(beaten(3, t=(0, 1)))
     call = member.call(CompleteJoin)
     reconnect(member)
     assert member.heartbeats[-1].topic_partitions == owned(t=(0, 1))
@@ -35,12 +32,11 @@ def test_a_full_heartbeat_while_partitions_are_taken_up_names_them() -> None:
     assert member.state() is STABLE
 
 
-def test_after_a_full_heartbeat_nothing_is_acknowledged_before_the_caller_reports() -> None:
+def test_after_a_full_heartbeat_nothing_is_acknowledged_before_the_caller_reports(
+    member: Member,
+) -> None:
     """Found by the simulation: the next heartbeat listed only what had been acknowledged before."""
-    member = Member()
-    member.join(2, t=(0,))
-    member.beat()
-    member.answer(beaten(3, t=(0, 1)))
+    member.hear(beaten(3, t=(0, 1)))
     reconnect(member)
     member.answer(beaten(3, t=(0,)))
     assert member.beat().topic_partitions is None
@@ -52,8 +48,7 @@ def test_after_a_full_heartbeat_nothing_is_acknowledged_before_the_caller_report
 def test_a_full_heartbeat_while_partitions_are_given_up_still_names_them() -> None:
     member = Member()
     member.join(2, t=(0, 1))
-    member.beat()
-    member.answer(beaten(2, t=(0,)))
+    member.hear(beaten(2, t=(0,)))
     reconnect(member)
     assert member.heartbeats[-1].topic_partitions == owned(t=(0, 1))
     member.answer(beaten(2, t=(0,)))
@@ -61,14 +56,12 @@ def test_a_full_heartbeat_while_partitions_are_given_up_still_names_them() -> No
     assert member.heartbeats[-1].topic_partitions == owned(t=(0,))
 
 
-def test_delivered_partitions_are_reported_until_the_caller_has_taken_their_successor() -> None:
-    member = Member()
-    member.join(2, t=(0,))
-    member.beat()
-    member.answer(beaten(3, t=(0, 1)))
+def test_delivered_partitions_are_reported_until_the_caller_has_taken_their_successor(
+    member: Member,
+) -> None:
+    member.hear(beaten(3, t=(0, 1)))
     overtaken = member.call(CompleteJoin)
-    member.beat()
-    member.answer(beaten(3, t=(0,)))
+    member.hear(beaten(3, t=(0,)))
     member.handle(JoinDelivered(overtaken.call_id))  # the caller has it, though the answer is stale
     reconnect(member)
     assert member.heartbeats[-1].topic_partitions == owned(t=(0, 1))
@@ -78,10 +71,8 @@ def test_delivered_partitions_are_reported_until_the_caller_has_taken_their_succ
 
 
 def test_a_full_heartbeat_names_nothing_that_was_not_handed_over() -> None:
-    member = Member(topics=("t", "u"))
-    member.join(2, t=(0,))
-    member.beat()
-    member.answer(beaten(3, t=(0,), u=(1,)))  # u has no name yet
+    member = in_group(topics=("t", "u"))
+    member.hear(beaten(3, t=(0,), u=(1,)))  # u has no name yet
     reconnect(member)
     assert member.heartbeats[-1].topic_partitions == owned(t=(0,))
 
@@ -89,10 +80,8 @@ def test_a_full_heartbeat_names_nothing_that_was_not_handed_over() -> None:
 @each_case("lost", (False, True))
 def test_nothing_is_taken_while_the_list_of_what_is_owned_is_unanswered(lost: bool) -> None:
     """If the coordinator takes `u` away with this heartbeat, another member gets it at once."""
-    member = Member(topics=("t", "u"))
-    member.join(2, t=(0,))
-    member.beat()
-    member.answer(beaten(3, t=(0,), u=(1,)))
+    member = in_group(topics=("t", "u"))
+    member.hear(beaten(3, t=(0,), u=(1,)))
     reconnect(member)
     member.advance(1_000)
     member.name()
@@ -107,9 +96,7 @@ def test_nothing_is_taken_while_the_list_of_what_is_owned_is_unanswered(lost: bo
     assert member.taken[-1] == {TopicPartition("t", 0), TopicPartition("u", 1)}
 
 
-def test_a_refused_list_does_not_stop_the_member_after_it_joins_again() -> None:
-    member = Member()
-    member.join(2, t=(0,))
+def test_a_refused_list_does_not_stop_the_member_after_it_joins_again(member: Member) -> None:
     member.beat()
     reconnect(member)
     member.answer(refused(ErrorCode.FENCED_MEMBER_EPOCH))
@@ -127,11 +114,9 @@ def test_a_withdrawn_part_that_was_never_taken_is_acknowledged_while_names_are_m
     member.answer(names(T, unknown=(U,)))
     member.take_up()
     member.answer(beaten(2))
-    member.beat()
-    member.answer(beaten(3, t=(0, 1, 2), u=(5,)))
+    member.hear(beaten(3, t=(0, 1, 2), u=(5,)))
     member.fail_call()
-    member.beat()
-    member.answer(beaten(3, t=(0, 1), u=(5,)))
+    member.hear(beaten(3, t=(0, 1), u=(5,)))
     sent = len(member.heartbeats)
     member.take_up()
     assert member.heartbeats[sent].topic_partitions == owned(t=(0, 1))

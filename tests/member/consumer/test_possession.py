@@ -6,7 +6,7 @@ from groupsdk.member.actions import PrepareJoin
 from groupsdk.member.consumer.state import ConsumerMemberState
 from groupsdk.member.events import CallerRequest
 from groupsdk.wire.messages.offsets import OffsetCommitRequest
-from tests.member.consumer.driving import Member, beaten, owned, refused
+from tests.member.consumer.driving import Member, beaten, in_group, owned, refused
 
 
 def commit(member: Member, number: int) -> object:
@@ -21,8 +21,7 @@ def test_lapsed_consumer_commits_nothing_until_the_revocation_is_acknowledged() 
     """The coordinator may have removed a member that did not revoke in time, and heartbeats cannot tell when."""
     member = Member(max_poll_interval_ms=8_000, rebalance_timeout_ms=8_000)
     member.join(2, t=(0, 1))
-    member.beat()
-    member.answer(beaten(2, t=(0,)))
+    member.hear(beaten(2, t=(0,)))
     until_ms = member.view.valid_until_ms or 0
     while member.now_ms < until_ms:
         member.poll()
@@ -40,13 +39,10 @@ def test_lapsed_consumer_commits_nothing_until_the_revocation_is_acknowledged() 
 
 def test_a_list_of_what_is_owned_ends_the_wait_for_what_was_never_handed_over() -> None:
     """The coordinator takes it as the acknowledgement: it expels nobody, and the possession must not lapse."""
-    member = Member(topics=("t", "u"), max_poll_interval_ms=8_000, rebalance_timeout_ms=8_000)
-    member.join(2, t=(0,))
-    member.beat()
-    member.answer(beaten(3, t=(0,), u=(0,)))  # of which no broker tells the name
+    member = in_group(topics=("t", "u"), max_poll_interval_ms=8_000, rebalance_timeout_ms=8_000)
+    member.hear(beaten(3, t=(0,), u=(0,)))  # of which no broker tells the name
     member.poll()
-    member.beat()
-    member.answer(beaten(3, t=(0,)))
+    member.hear(beaten(3, t=(0,)))
     assert member.state() is ConsumerMemberState.RECONCILING
     member.disconnect()
     member.found()
@@ -63,9 +59,7 @@ def test_a_list_of_what_is_owned_ends_the_wait_for_what_was_never_handed_over() 
     assert member.state() is ConsumerMemberState.STABLE
 
 
-def test_a_member_that_was_removed_meanwhile_tells_the_loss_before_it_joins() -> None:
-    member = Member()
-    member.join(2, t=(0,))
+def test_a_member_that_was_removed_meanwhile_tells_the_loss_before_it_joins(member: Member) -> None:
     member.beat()
     member.now_ms = member.view.valid_until_ms or 0
     joins = len(member.heartbeats)
@@ -79,8 +73,7 @@ def test_a_member_that_was_removed_meanwhile_tells_the_loss_before_it_joins() ->
 
 def test_consumer_caller_back_before_the_late_poll_timer_has_left() -> None:
     """The process slept: its poll deadline was over by its own clock, and no poll revives it."""
-    member = Member(max_poll_interval_ms=5_000, rebalance_timeout_ms=5_000)
-    member.join(2, t=(0,))
+    member = in_group(max_poll_interval_ms=5_000, rebalance_timeout_ms=5_000)
     member.now_ms = member.view.poll_until_ms
     member.poll()
     assert member.heartbeats[-1].member_epoch == -1

@@ -6,7 +6,7 @@ from groupsdk.member.actions import CompleteJoin, PrepareJoin
 from groupsdk.member.consumer.heartbeat_fields import HeartbeatSubscription
 from groupsdk.member.consumer.state import ConsumerMemberState
 from groupsdk.member.events import JoinDelivered, LeaveRequested, RejoinRequested
-from tests.member.consumer.driving import Member, beaten, owned, refused
+from tests.member.consumer.driving import Member, beaten, in_group, owned, refused
 
 
 STABLE = ConsumerMemberState.STABLE
@@ -79,10 +79,8 @@ def test_while_stable_what_is_not_subscribed_to_any_more_is_kept_until_the_broke
 
 def test_while_reconciling_a_pending_target_is_trimmed() -> None:
     """Partitions of a topic that was subscribed to when they were assigned are not taken any more."""
-    member = Member(topics=("t", "u"))
-    member.join(2, t=(0,))
-    member.beat()
-    member.answer(beaten(3, t=(0, 1), u=(1,)))  # u has no name yet
+    member = in_group(topics=("t", "u"))
+    member.hear(beaten(3, t=(0, 1), u=(1,)))  # u has no name yet
     subscribe(member, "t")  # while the part that has names was on its way to the caller
     member.prepare()
     member.take_up()
@@ -99,10 +97,8 @@ def test_while_reconciling_a_pending_target_is_trimmed() -> None:
 
 
 def test_a_trimmed_topic_that_is_subscribed_to_again_is_taken() -> None:
-    member = Member(topics=("t", "u"))
-    member.join(2, t=(0,))
-    member.beat()
-    member.answer(beaten(3, t=(0,), u=(1,)))
+    member = in_group(topics=("t", "u"))
+    member.hear(beaten(3, t=(0,), u=(1,)))
     subscribe(member, "t")
     member.prepare()
     member.name()
@@ -113,10 +109,8 @@ def test_a_trimmed_topic_that_is_subscribed_to_again_is_taken() -> None:
     assert member.taken[-1] == {T0, TopicPartition("u", 1)}
 
 
-def test_a_pattern_of_the_broker_trims_nothing() -> None:
+def test_a_pattern_of_the_broker_trims_nothing(member: Member) -> None:
     """Only the coordinator knows what it matches."""
-    member = Member()
-    member.join(2, t=(0,))
     subscribe(member, pattern="u.*")
     member.prepare()
     assert member.heartbeats[-1].subscribed_topic_regex == "u.*"
@@ -128,10 +122,8 @@ def test_a_pattern_of_the_broker_trims_nothing() -> None:
 
 
 def test_an_assignment_that_waits_for_the_caller_comes_without_topics_it_has_given_up() -> None:
-    member = Member(topics=("t", "u"))
-    member.join(2, t=(0,))
-    member.beat()
-    member.answer(beaten(3, t=(0,), u=(0,)))
+    member = in_group(topics=("t", "u"))
+    member.hear(beaten(3, t=(0,), u=(0,)))
     member.name()
     member.call(CompleteJoin)
     subscribe(member, "t")
@@ -148,10 +140,8 @@ def test_an_assignment_that_waits_for_the_caller_comes_without_topics_it_has_giv
 
 def test_an_assignment_that_is_being_taken_up_is_handed_over_again() -> None:
     """A listener that subscribes to something else in the midst of it: the acknowledgement waits for the rest."""
-    member = Member(topics=("t", "u"))
-    member.join(2, t=(0,))
-    member.beat()
-    member.answer(beaten(3, t=(0, 1)))
+    member = in_group(topics=("t", "u"))
+    member.hear(beaten(3, t=(0, 1)))
     begun = member.call(CompleteJoin)
     subscribe(member, "t")
     sent = len(member.heartbeats)
@@ -165,10 +155,8 @@ def test_an_assignment_that_is_being_taken_up_is_handed_over_again() -> None:
 
 
 def test_a_topic_that_is_given_up_and_wanted_again_before_the_caller_was_asked_is_taken() -> None:
-    member = Member(topics=("t", "u"))
-    member.join(2, t=(0,))
-    member.beat()
-    member.answer(beaten(3, t=(0,), u=(0,)))
+    member = in_group(topics=("t", "u"))
+    member.hear(beaten(3, t=(0,), u=(0,)))
     member.name()
     subscribe(member, "t")
     subscribe(member, "t", "u")
@@ -178,11 +166,8 @@ def test_a_topic_that_is_given_up_and_wanted_again_before_the_caller_was_asked_i
     assert member.taken[-1] == {T0, TopicPartition("u", 0)}
 
 
-def test_while_fenced_it_joins_again_with_the_newest_one() -> None:
-    member = Member()
-    member.join(2, t=(0,))
-    member.beat()
-    member.answer(refused(ErrorCode.FENCED_MEMBER_EPOCH))
+def test_while_fenced_it_joins_again_with_the_newest_one(member: Member) -> None:
+    member.hear(refused(ErrorCode.FENCED_MEMBER_EPOCH))
     subscribe(member, "u")
     assert member.call(PrepareJoin).run_callback
     member.prepare()
@@ -190,9 +175,7 @@ def test_while_fenced_it_joins_again_with_the_newest_one() -> None:
     assert member.heartbeats[-1].topic_partitions == ()
 
 
-def test_while_the_caller_was_away_it_joins_again_with_the_newest_one() -> None:
-    member = Member()
-    member.join(2, t=(0,))
+def test_while_the_caller_was_away_it_joins_again_with_the_newest_one(member: Member) -> None:
     stale(member)
     member.answer(beaten(-1))
     subscribe(member, "u")
@@ -204,9 +187,7 @@ def test_while_the_caller_was_away_it_joins_again_with_the_newest_one() -> None:
     assert member.heartbeats[-1].subscribed_topic_names == ("u",)
 
 
-def test_after_a_leave_it_joins_again_with_the_newest_one() -> None:
-    member = Member()
-    member.join(2, t=(0,))
+def test_after_a_leave_it_joins_again_with_the_newest_one(member: Member) -> None:
     member.handle(LeaveRequested("enough"))
     member.answer(beaten(-1))
     subscribe(member, "u")
@@ -227,9 +208,7 @@ def test_after_a_refusal_for_good_nothing_is_sent() -> None:
     assert len(member.heartbeats) == sent
 
 
-def test_the_same_subscription_is_not_told_again() -> None:
-    member = Member()
-    member.join(2, t=(0,))
+def test_the_same_subscription_is_not_told_again(member: Member) -> None:
     sent = len(member.heartbeats)
     subscribe(member, "t")
     member.prepare()
@@ -238,10 +217,8 @@ def test_the_same_subscription_is_not_told_again() -> None:
 
 def test_a_static_member_ends_the_pattern_of_whoever_had_its_place() -> None:
     """The coordinator keeps a field that is not sent, and would give it partitions that it never takes."""
-    member = Member(topics=("t",), group_instance_id="i")
-    member.join(2, t=(0,))
-    member.beat()
-    member.answer(beaten(2, t=(0,), u=(1,)))
+    member = in_group(topics=("t",), group_instance_id="i")
+    member.hear(beaten(2, t=(0,), u=(1,)))
     member.name()
     said = [member.beat().subscribed_topic_regex]
     member.answer(beaten(2, t=(0,)))
@@ -250,10 +227,8 @@ def test_a_static_member_ends_the_pattern_of_whoever_had_its_place() -> None:
 
 
 def test_a_member_whose_place_is_new_has_no_pattern_to_end() -> None:
-    member = Member(topics=("t",))
-    member.join(2, t=(0,))
-    member.beat()
-    member.answer(beaten(2, t=(0,), u=(1,)))
+    member = in_group(topics=("t",))
+    member.hear(beaten(2, t=(0,), u=(1,)))
     member.name()
     member.beat()
     assert member.heartbeats[-1].subscribed_topic_regex is None
