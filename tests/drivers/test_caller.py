@@ -39,7 +39,7 @@ from groupsdk.member.events import (
     JoinPrepared,
 )
 from groupsdk.member.state import MemberState
-from groupsdk.member.view import NOT_STARTED, Failure, MemberView
+from groupsdk.member.view import NOT_STARTED, Failure
 from groupsdk.types import NO_GENERATION, GroupMembers, ProtocolMetadata
 from tests.drivers.views import GENERATION, view
 from tests.drivers.virtual import User
@@ -60,10 +60,6 @@ def complete(call_id: int = 1) -> CompleteJoin:
     return CompleteJoin(call_id, GENERATION, "v0", b"mine")
 
 
-def published(shown: MemberView, handled: int = 0, error: EngineError | None = None) -> MemberView:
-    return replace(shown, handled=handled, crash=error)
-
-
 # what to do next
 
 
@@ -74,7 +70,7 @@ def test_there_is_nothing_to_do_before_the_first_view() -> None:
 
 
 def test_there_is_nothing_to_do_for_a_stable_member() -> None:
-    assert CallerSide().step(published(view()), 0) == Wait(settled=True)
+    assert CallerSide().step(view(), 0) == Wait(settled=True)
 
 
 def test_a_call_waits_until_the_view_reflects_what_was_posted() -> None:
@@ -83,22 +79,22 @@ def test_a_call_waits_until_the_view_reflects_what_was_posted() -> None:
     side.posted()
     assert side.posted_count == 2
     shown = view(call=prepare())
-    assert side.step(published(shown, handled=1), 0) == Wait(settled=False)
-    assert side.step(published(shown, handled=2), 0) == Run(prepare())
+    assert side.step(replace(shown, handled=1), 0) == Wait(settled=False)
+    assert side.step(replace(shown, handled=2), 0) == Run(prepare())
 
 
 def test_a_call_is_run_once() -> None:
     side = CallerSide()
-    shown = published(view(call=prepare(4)))
+    shown = view(call=prepare(4))
     assert side.step(shown, 0) == Run(prepare(4))
     side.answered(prepare(4))
     assert side.step(shown, 0) == Wait(settled=True)
-    assert side.step(published(view(call=prepare(5))), 0) == Run(prepare(5))
+    assert side.step(view(call=prepare(5)), 0) == Run(prepare(5))
 
 
 def test_callback_that_keeps_raising_is_retried_after_a_backoff() -> None:
     side = CallerSide(100, 300)
-    shown = published(view(call=complete()))
+    shown = view(call=complete())
     waits = []
     for _ in range(5):
         side.raised(complete(), 1_000)
@@ -109,14 +105,14 @@ def test_callback_that_keeps_raising_is_retried_after_a_backoff() -> None:
     assert side.step(shown, 1_300) == Run(complete())
     side.answered(complete())
     side.raised(complete(2), 2_000)
-    assert side.step(published(view(call=complete(2))), 2_000) == Run(complete(2))
+    assert side.step(view(call=complete(2)), 2_000) == Run(complete(2))
 
 
 @pytest.mark.parametrize(("now_ms", "runs"), [(9_999, True), (10_000, False), (30_000, False)])
 def test_an_assignment_is_delivered_only_to_a_member_that_is_surely_one(
     now_ms: int, runs: bool
 ) -> None:
-    step = CallerSide().step(published(view(call=complete())), now_ms)
+    step = CallerSide().step(view(call=complete()), now_ms)
     assert step == (Run(complete()) if runs else Wait(settled=True))
 
 
@@ -124,23 +120,23 @@ def test_an_assignment_is_delivered_only_to_a_member_that_is_surely_one(
 def test_a_member_whose_possession_has_lapsed_is_not_asked_to_give_up(
     now_ms: int, runs: bool
 ) -> None:
-    step = CallerSide().step(published(view(call=prepare())), now_ms)
+    step = CallerSide().step(view(call=prepare()), now_ms)
     assert step == (Run(prepare()) if runs else Wait(settled=True))
 
 
 def test_a_loss_is_told_whatever_the_clock_says() -> None:
     call = PrepareJoin(1, NO_GENERATION, run_callback=True)
-    shown = published(view(call=call, valid_until_ms=None))
+    shown = view(call=call, valid_until_ms=None)
     assert CallerSide().step(shown, 30_000) == Run(call)
 
 
 def test_a_failure_is_raised_once_and_reported() -> None:
     side = CallerSide()
     error = NetworkError("broken")
-    shown = published(view(failure=Failure(7, error)))
+    shown = view(failure=Failure(7, error))
     assert side.step(shown, 0) == Raise(error, FailureRaised(7))
     assert side.step(shown, 0) == Wait(settled=True)
-    again = published(view(failure=Failure(8, error)))
+    again = view(failure=Failure(8, error))
     assert side.step(again, 0) == Raise(error, FailureRaised(8))
 
 
@@ -148,27 +144,27 @@ def test_a_failure_comes_before_a_call_and_before_what_is_not_reflected_yet() ->
     side = CallerSide()
     side.posted()
     error = NetworkError("broken")
-    shown = published(view(failure=Failure(7, error), call=prepare()))
+    shown = view(failure=Failure(7, error), call=prepare())
     assert side.step(shown, 0) == Raise(error, FailureRaised(7))
 
 
 def test_a_fatal_failure_is_raised_every_time() -> None:
     side = CallerSide()
     error = broker_error(ErrorCode.FENCED_INSTANCE_ID)
-    shown = published(view(failure=Failure(7, error)))
+    shown = view(failure=Failure(7, error))
     assert [side.step(shown, 0) for _ in range(3)] == [Raise(error, None)] * 3
 
 
 def test_the_end_of_the_engine_comes_before_everything() -> None:
     error = EngineError("it ended")
     side = CallerSide()
-    shown = published(view(failure=Failure(7, NetworkError("broken"))), error=error)
+    shown = view(failure=Failure(7, NetworkError("broken")), crash=error)
     assert side.step(shown, 0) == Raise(error, None)
-    assert side.step(published(NOT_STARTED, error=error), 0) == Raise(error, None)
+    assert side.step(replace(NOT_STARTED, crash=error), 0) == Raise(error, None)
 
 
 def test_a_stopped_member_is_closed() -> None:
-    step = CallerSide().step(published(view(stopped=True)), 0)
+    step = CallerSide().step(view(stopped=True), 0)
     assert isinstance(step, Raise)
     assert isinstance(step.error, MemberClosedError)
 

@@ -53,8 +53,15 @@ def rig_of(request: pytest.FixtureRequest) -> Iterator[MakeRig]:
 
 
 @pytest.fixture
-def rig(rig_of: MakeRig) -> Rig:
+def fresh(rig_of: MakeRig) -> Rig:
+    """One whose member nobody has driven yet."""
     return rig_of()
+
+
+@pytest.fixture
+def rig(rig_of: MakeRig) -> Rig:
+    """One whose member has joined."""
+    return rig_of().joined()
 
 
 class UserError(Exception):
@@ -71,42 +78,41 @@ def raiser(error: BaseException) -> Callable[..., object]:
 # joining
 
 
-def test_nothing_starts_before_it_is_needed(rig: Rig) -> None:
-    base = rig.base
+def test_nothing_starts_before_it_is_needed(fresh: Rig) -> None:
+    base = fresh.base
     assert base.generation() == NO_GENERATION
     assert base.generation_if_stable() is None
     assert base.member_id() == ""
     assert base.snapshot().state is MemberState.UNJOINED
     assert base.events() == ()
-    assert rig.drive.metrics() == {}
+    assert fresh.drive.metrics() == {}
     base.request_rejoin("no use yet")
     base.wakeup()
-    rig.drive.leave_group("never joined")
-    rig.drive.close()
-    assert rig.hosts == []
-    assert rig.user.calls == []
+    fresh.drive.leave_group("never joined")
+    fresh.drive.close()
+    assert fresh.hosts == []
+    assert fresh.user.calls == []
 
 
-def test_a_join_runs_the_callbacks_in_order(rig: Rig) -> None:
-    assert rig.drive.ensure_active_group(5)
-    assert rig.user.calls == [
+def test_a_join_runs_the_callbacks_in_order(fresh: Rig) -> None:
+    assert fresh.drive.ensure_active_group(5)
+    assert fresh.user.calls == [
         ("on_join_prepare", -1, ""),
         ("metadata",),
         ("perform_assignment", MEMBER_ID, "v0", {MEMBER_ID: b"hello"}),
         ("on_join_complete", 1, MEMBER_ID, "v0", ASSIGNMENT),
     ]
-    generation = rig.base.generation_if_stable()
+    generation = fresh.base.generation_if_stable()
     assert generation is not None
     assert (generation.generation_id, generation.member_id) == (1, MEMBER_ID)
-    assert rig.base.generation() == generation
-    assert rig.base.member_id() == MEMBER_ID
-    assert [event.outcome for event in rig.base.events()] == ["completed"]
-    assert rig.drive.metrics()["join-total"] == 1
-    assert rig.host.starts == 1
+    assert fresh.base.generation() == generation
+    assert fresh.base.member_id() == MEMBER_ID
+    assert [event.outcome for event in fresh.base.events()] == ["completed"]
+    assert fresh.drive.metrics()["join-total"] == 1
+    assert fresh.host.starts == 1
 
 
 def test_an_active_member_is_active_at_once(rig: Rig) -> None:
-    rig.joined()
     started_ms = rig.clock.now_ms()
     assert rig.drive.ensure_active_group(0)
     assert rig.drive.ensure_active_group()
@@ -115,7 +121,6 @@ def test_an_active_member_is_active_at_once(rig: Rig) -> None:
 
 
 def test_a_rejoin_asked_for_happens_at_the_next_poll(rig: Rig) -> None:
-    rig.joined()
     rig.base.request_rejoin("new metadata")
     assert rig.host.posted == [RejoinRequested("new metadata")]
     assert rig.user.calls == []
@@ -132,7 +137,6 @@ def test_a_rejoin_asked_for_happens_at_the_next_poll(rig: Rig) -> None:
 
 
 def test_generation_given_up_for_a_rejoin_is_not_believed_in(rig: Rig) -> None:
-    rig.joined()
     generation = rig.base.generation()
     during: list[object] = []
 
@@ -147,10 +151,10 @@ def test_generation_given_up_for_a_rejoin_is_not_believed_in(rig: Rig) -> None:
     assert rig.base.generation_if_stable() is None
 
 
-def test_protocol_type_may_be_a_method(rig: Rig) -> None:
-    rig.user.protocol_type = lambda: "sr"
-    assert rig.drive.ensure_active_group(1)
-    joins = [each for each in rig.host.requests if isinstance(each, JoinGroupRequest)]
+def test_protocol_type_may_be_a_method(fresh: Rig) -> None:
+    fresh.user.protocol_type = lambda: "sr"
+    assert fresh.drive.ensure_active_group(1)
+    joins = [each for each in fresh.host.requests if isinstance(each, JoinGroupRequest)]
     assert joins[0].protocol_type == "sr"
 
 
@@ -158,7 +162,6 @@ def test_protocol_type_may_be_a_method(rig: Rig) -> None:
 
 
 def test_ensure_active_group_gives_up_after_its_timeout(rig: Rig) -> None:
-    rig.joined()
     rig.host.silent.add(SyncGroupRequest)
     rig.base.request_rejoin("test")
     started_ms = rig.clock.now_ms()
@@ -168,20 +171,19 @@ def test_ensure_active_group_gives_up_after_its_timeout(rig: Rig) -> None:
     assert rig.clock.now_ms() - started_ms == 5_000
 
 
-def test_a_join_goes_on_in_the_next_call(rig: Rig) -> None:
-    rig.user.hooks["metadata"] = raiser(UserError())
+def test_a_join_goes_on_in_the_next_call(fresh: Rig) -> None:
+    fresh.user.hooks["metadata"] = raiser(UserError())
     with pytest.raises(UserError):
-        rig.drive.ensure_active_group(1)
-    rig.host.silent.add(JoinGroupRequest)
-    del rig.user.hooks["metadata"]
-    assert not rig.drive.ensure_active_group(1)
-    rig.host.silent.clear()
+        fresh.drive.ensure_active_group(1)
+    fresh.host.silent.add(JoinGroupRequest)
+    del fresh.user.hooks["metadata"]
+    assert not fresh.drive.ensure_active_group(1)
+    fresh.host.silent.clear()
     # the join that got no answer is given up after the rebalance timeout and 5 s
-    assert rig.drive.ensure_active_group(70)
+    assert fresh.drive.ensure_active_group(70)
 
 
 def test_poll_waits_for_its_timeout_where_nothing_happens(rig: Rig) -> None:
-    rig.joined()
     started_ms = rig.clock.now_ms()
     assert rig.drive.poll(2.5)
     assert rig.clock.now_ms() - started_ms == 2_500
@@ -190,7 +192,6 @@ def test_poll_waits_for_its_timeout_where_nothing_happens(rig: Rig) -> None:
 
 @pytest.mark.usefixtures("steady_heartbeats")
 def test_poll_returns_early_with_a_new_assignment(rig: Rig) -> None:
-    rig.joined()
     rig.host.errors[HeartbeatRequest] = ErrorCode.REBALANCE_IN_PROGRESS
     started_ms = rig.clock.now_ms()
     assert rig.drive.poll(30)
@@ -198,14 +199,13 @@ def test_poll_returns_early_with_a_new_assignment(rig: Rig) -> None:
     assert rig.clock.now_ms() - started_ms == 3_000  # the heartbeat's interval
 
 
-def test_poll_with_no_timeout_joins_too(rig: Rig) -> None:
-    assert rig.drive.poll()
-    assert rig.user.names()[-1] == "on_join_complete"
+def test_poll_with_no_timeout_joins_too(fresh: Rig) -> None:
+    assert fresh.drive.poll()
+    assert fresh.user.names()[-1] == "on_join_complete"
 
 
 @pytest.mark.parametrize("timeout", [-1.0, 0, -math.inf])
 def test_a_negative_timeout_is_none_at_all(rig: Rig, timeout: float) -> None:
-    rig.joined()
     started_ms = rig.clock.now_ms()
     rig.host.silent.add(JoinGroupRequest)
     rig.base.request_rejoin("test")
@@ -216,15 +216,16 @@ def test_a_negative_timeout_is_none_at_all(rig: Rig, timeout: float) -> None:
 @pytest.mark.parametrize(
     ("timeout", "error"), [(math.nan, ValueError), ("5", TypeError), (True, TypeError)]
 )
-def test_a_timeout_that_is_none_is_refused(rig: Rig, timeout: Any, error: type[Exception]) -> None:
-    for call in (rig.drive.ensure_active_group, rig.drive.poll, rig.drive.close):
+def test_a_timeout_that_is_none_is_refused(
+    fresh: Rig, timeout: Any, error: type[Exception]
+) -> None:
+    for call in (fresh.drive.ensure_active_group, fresh.drive.poll, fresh.drive.close):
         with pytest.raises(error, match="timeout must be seconds"):
             call(timeout)
-    assert rig.drive.ensure_active_group(math.inf)  # none of them left anything behind
+    assert fresh.drive.ensure_active_group(math.inf)  # none of them left anything behind
 
 
 def test_wakeup_makes_one_call_return(rig: Rig) -> None:
-    rig.joined()
     rig.base.wakeup()
     started_ms = rig.clock.now_ms()
     assert rig.drive.poll(9)  # still active
@@ -237,8 +238,6 @@ def test_a_wakeup_while_one_is_looked_for_is_not_lost(
     rig: Rig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As from another thread, right when a waiting poll found that there was none."""
-    rig.joined()
-
     woken: list[object] = []
 
     class Flag:
@@ -259,23 +258,22 @@ def test_a_wakeup_while_one_is_looked_for_is_not_lost(
     assert rig.clock.now_ms() - started_ms < 9_000
 
 
-def test_holds_for_tells_how_long_the_group_cannot_go_on_without_the_member(rig: Rig) -> None:
-    assert not rig.base.holds_for(0)
-    rig.joined()
+def test_holds_for_tells_how_long_the_group_cannot_go_on_without_the_member(fresh: Rig) -> None:
+    assert not fresh.base.holds_for(0)
+    fresh.joined()
     # what the coordinator accepted was sent just now: the session lasts for 10 s from here
-    assert rig.base.holds_for(9_999)
-    assert not rig.base.holds_for(10_000)
-    rig.host.silent.add(HeartbeatRequest)
-    rig.host.advance(4_000)
-    held_ms = max(ahead_ms for ahead_ms in range(10_000) if rig.base.holds_for(ahead_ms))
+    assert fresh.base.holds_for(9_999)
+    assert not fresh.base.holds_for(10_000)
+    fresh.host.silent.add(HeartbeatRequest)
+    fresh.host.advance(4_000)
+    held_ms = max(ahead_ms for ahead_ms in range(10_000) if fresh.base.holds_for(ahead_ms))
     assert 5_000 <= held_ms < 10_000  # early heartbeats were answered before
-    rig.host.crash()
-    assert not rig.base.holds_for(0)
+    fresh.host.crash()
+    assert not fresh.base.holds_for(0)
 
 
 def test_while_it_asks_to_join_again_the_group_cannot_go_on_without_it(rig: Rig) -> None:
     """However late the engine takes note: what the member does not give up is its own."""
-    rig.joined()
 
     def busy(*_: Any) -> object:
         rig.host.stuck = True
@@ -290,7 +288,6 @@ def test_while_it_asks_to_join_again_the_group_cannot_go_on_without_it(rig: Rig)
 
 
 def test_once_it_is_told_to_leave_the_group_can_go_on_without_it(rig: Rig) -> None:
-    rig.joined()
     rig.host.stuck = True
     rig.drive.leave_group("test")
     assert LeaveRequested in map(type, rig.host.posted)
@@ -298,7 +295,6 @@ def test_once_it_is_told_to_leave_the_group_can_go_on_without_it(rig: Rig) -> No
 
 
 def test_wakeup_ends_a_wait_for_ever(rig: Rig) -> None:
-    rig.joined()
     rig.host.silent.add(JoinGroupRequest)
 
     def wake(*_: Any) -> object:
@@ -311,7 +307,6 @@ def test_wakeup_ends_a_wait_for_ever(rig: Rig) -> None:
 
 
 def test_an_engine_that_does_not_react_holds_no_call_for_ever(rig: Rig) -> None:
-    rig.joined()
     rig.host.stuck = True
     started_ms = rig.clock.now_ms()
     rig.drive.poll(2)
@@ -330,7 +325,6 @@ def test_an_engine_that_does_not_react_holds_no_call_for_ever(rig: Rig) -> None:
 def test_poll_without_a_timeout_shows_a_sign_of_life_often_enough_but_not_always(
     rig: Rig,
 ) -> None:
-    rig.joined()
     for _ in range(100):
         assert rig.drive.poll()
     assert rig.host.polls() == 0  # within a twentieth of the poll interval of 20 s
@@ -341,7 +335,6 @@ def test_poll_without_a_timeout_shows_a_sign_of_life_often_enough_but_not_always
 
 
 def test_short_polls_wake_the_engine_no_more_often_than_needed(rig: Rig) -> None:
-    rig.joined()
     started_ms = rig.clock.now_ms()
     for _ in range(100):
         assert rig.drive.poll(0.1)
@@ -350,14 +343,12 @@ def test_short_polls_wake_the_engine_no_more_often_than_needed(rig: Rig) -> None
 
 
 def test_waiting_in_poll_is_a_sign_of_life(rig: Rig) -> None:
-    rig.joined()
     assert rig.drive.poll(100)  # five times the poll interval
     assert rig.base.generation().generation_id == 1
     assert not any(isinstance(each, LeaveGroupRequest) for each in rig.host.requests)
 
 
 def test_a_caller_that_stays_away_loses_its_membership(rig: Rig) -> None:
-    rig.joined()
     rig.host.advance(19_000)
     assert rig.base.generation_if_stable() is not None
     rig.host.advance(2_000)  # the poll interval of 20 s and a twentieth of it
@@ -368,7 +359,6 @@ def test_a_caller_that_stays_away_loses_its_membership(rig: Rig) -> None:
 
 
 def test_a_poll_that_went_unreported_counts(rig: Rig) -> None:
-    rig.joined()
     rig.host.advance(900)
     assert rig.drive.poll()
     assert rig.host.polls() == 0
@@ -382,7 +372,6 @@ def test_a_poll_that_went_unreported_counts(rig: Rig) -> None:
 def test_a_poll_after_the_session_looked_over_asks_anew(rig: Rig) -> None:
     # as after native code that kept the interpreter's lock: what is known here is old, and poll(0) must
     # not judge by it
-    rig.joined()
     rig.clock.advance(999)
     view = rig.base._groupsdk_handle.mailbox.view
     assert view is not None
@@ -397,45 +386,45 @@ def test_a_poll_after_the_session_looked_over_asks_anew(rig: Rig) -> None:
 
 
 @pytest.mark.parametrize("callback", ["on_join_prepare", "metadata", "perform_assignment"])
-def test_an_exception_of_a_callback_is_passed_on_unchanged(rig: Rig, callback: str) -> None:
+def test_an_exception_of_a_callback_is_passed_on_unchanged(fresh: Rig, callback: str) -> None:
     error = UserError("mine")
-    rig.user.hooks[callback] = raiser(error)
+    fresh.user.hooks[callback] = raiser(error)
     with pytest.raises(UserError) as caught:
-        rig.drive.ensure_active_group(1)
+        fresh.drive.ensure_active_group(1)
     assert caught.value is error
-    assert isinstance(rig.host.posted[-1], CallFailed)
-    assert rig.host.posted[-1].description == "UserError"
-    del rig.user.hooks[callback]
-    assert rig.drive.ensure_active_group(5)
+    assert isinstance(fresh.host.posted[-1], CallFailed)
+    assert fresh.host.posted[-1].description == "UserError"
+    del fresh.user.hooks[callback]
+    assert fresh.drive.ensure_active_group(5)
     # once for a rebalance, even where it raised, as in Kafka's client
-    assert rig.user.names().count("on_join_prepare") == 1
+    assert fresh.user.names().count("on_join_prepare") == 1
 
 
-def test_an_assignment_is_delivered_again_with_the_same_bytes(rig: Rig) -> None:
-    rig.user.hooks["on_join_complete"] = raiser(UserError())
+def test_an_assignment_is_delivered_again_with_the_same_bytes(fresh: Rig) -> None:
+    fresh.user.hooks["on_join_complete"] = raiser(UserError())
     for _ in range(3):
         with pytest.raises(UserError):
-            rig.drive.poll(1)
-    snapshot = rig.base.snapshot()
+            fresh.drive.poll(1)
+    snapshot = fresh.base.snapshot()
     assert snapshot.assignment_epoch == 1
-    del rig.user.hooks["on_join_complete"]
-    assert rig.drive.poll(1)
-    deliveries = [call for call in rig.user.calls if call[0] == "on_join_complete"]
+    del fresh.user.hooks["on_join_complete"]
+    assert fresh.drive.poll(1)
+    deliveries = [call for call in fresh.user.calls if call[0] == "on_join_complete"]
     assert deliveries == [("on_join_complete", 1, MEMBER_ID, "v0", ASSIGNMENT)] * 4
-    assert rig.user.names().count("metadata") == 1
-    assert rig.base.snapshot().assignment_epoch == 1
+    assert fresh.user.names().count("metadata") == 1
+    assert fresh.base.snapshot().assignment_epoch == 1
 
 
-def test_an_assignment_is_not_delivered_to_a_member_that_may_be_out(rig: Rig) -> None:
-    rig.user.hooks["on_join_complete"] = raiser(UserError())
+def test_an_assignment_is_not_delivered_to_a_member_that_may_be_out(fresh: Rig) -> None:
+    fresh.user.hooks["on_join_complete"] = raiser(UserError())
     with pytest.raises(UserError):
-        rig.drive.poll(1)
-    del rig.user.hooks["on_join_complete"]
-    rig.user.calls.clear()
-    rig.host.silent.add(HeartbeatRequest)
-    rig.clock.advance(10_000)  # asleep for the session timeout: not even the timers ran
-    assert not rig.drive.poll()
-    assert rig.user.calls == []
+        fresh.drive.poll(1)
+    del fresh.user.hooks["on_join_complete"]
+    fresh.user.calls.clear()
+    fresh.host.silent.add(HeartbeatRequest)
+    fresh.clock.advance(10_000)  # asleep for the session timeout: not even the timers ran
+    assert not fresh.drive.poll()
+    assert fresh.user.calls == []
 
 
 @pytest.mark.parametrize(
@@ -452,23 +441,22 @@ def test_an_assignment_is_not_delivered_to_a_member_that_may_be_out(rig: Rig) ->
     ],
 )
 def test_bad_result_of_a_callback_is_raised_and_the_next_call_recovers(
-    rig: Rig, callback: str, value: object, error: type[Exception], match: str
+    fresh: Rig, callback: str, value: object, error: type[Exception], match: str
 ) -> None:
-    rig.user.hooks[callback] = lambda *_: value
+    fresh.user.hooks[callback] = lambda *_: value
     with pytest.raises(error, match=match):
-        rig.drive.ensure_active_group(1)
-    del rig.user.hooks[callback]
-    assert rig.drive.ensure_active_group(5)
+        fresh.drive.ensure_active_group(1)
+    del fresh.user.hooks[callback]
+    assert fresh.drive.ensure_active_group(5)
 
 
-def test_a_protocol_type_that_cannot_be_sent_is_refused(rig: Rig) -> None:
-    rig.user.protocol_type = 5
+def test_a_protocol_type_that_cannot_be_sent_is_refused(fresh: Rig) -> None:
+    fresh.user.protocol_type = 5
     with pytest.raises(MetadataError, match="protocol_type must be a string"):
-        rig.drive.ensure_active_group(1)
+        fresh.drive.ensure_active_group(1)
 
 
 def test_a_failure_is_raised_once(rig: Rig) -> None:
-    rig.joined()
     rig.host.errors[HeartbeatRequest] = ErrorCode.GROUP_AUTHORIZATION_FAILED
     rig.host.advance(3_000)
     rig.host.errors.clear()
@@ -492,7 +480,6 @@ def test_a_fatal_failure_is_raised_at_every_call(rig_of: MakeRig) -> None:
 
 
 def test_a_crash_of_the_engine_is_raised_at_every_call_and_seen_at_once(rig: Rig) -> None:
-    rig.joined()
     rig.host.crash()
     assert rig.base.generation_if_stable() is None
     snapshot = rig.base.snapshot()
@@ -508,7 +495,6 @@ def test_a_crash_of_the_engine_is_raised_at_every_call_and_seen_at_once(rig: Rig
 
 
 def test_metrics_of_an_engine_that_does_not_react(rig: Rig, mocker: MockerFixture) -> None:
-    rig.joined()
     mocker.patch("groupsdk.drivers.engine_handle.METRICS_TIMEOUT_MS", 1)
     rig.host.stuck = True
     with pytest.raises(EngineError, match="no answer from the engine in 1 ms"):
@@ -519,7 +505,6 @@ def test_metrics_of_an_engine_that_does_not_react(rig: Rig, mocker: MockerFixtur
 
 
 def test_leaving_is_seen_when_the_call_returns(rig: Rig) -> None:
-    rig.joined()
     rig.drive.leave_group("enough")
     assert rig.user.names() == ["on_leave_prepare"]
     assert rig.host.posted == [LeaveRequested("enough")]
@@ -532,7 +517,6 @@ def test_leaving_is_seen_when_the_call_returns(rig: Rig) -> None:
 def test_member_that_left_does_not_believe_before_the_engine_knows(
     rig: Rig,
 ) -> None:
-    rig.joined()
     rig.host.stuck = True
     rig.drive.leave_group("enough")
     assert rig.base.generation_if_stable() is None
@@ -540,7 +524,6 @@ def test_member_that_left_does_not_believe_before_the_engine_knows(
 
 
 def test_a_member_whose_leave_prepare_raised_has_not_left(rig: Rig) -> None:
-    rig.joined()
     rig.user.hooks["on_leave_prepare"] = raiser(UserError())
     with pytest.raises(UserError):
         rig.drive.leave_group("enough")
@@ -550,7 +533,6 @@ def test_a_member_whose_leave_prepare_raised_has_not_left(rig: Rig) -> None:
 
 @pytest.mark.parametrize("reason", [None, 5, b"bytes"])
 def test_a_reason_is_a_text(rig: Rig, reason: Any) -> None:
-    rig.joined()
     with pytest.raises(TypeError, match="reason must be a string"):
         rig.base.request_rejoin(reason)
     with pytest.raises(TypeError, match="reason must be a string"):
@@ -559,7 +541,6 @@ def test_a_reason_is_a_text(rig: Rig, reason: Any) -> None:
 
 
 def test_closing_leaves_and_ends_the_engine(rig: Rig) -> None:
-    rig.joined()
     rig.drive.close(12)
     assert rig.user.names() == ["on_leave_prepare"]
     (closing,) = rig.host.posted
@@ -574,7 +555,6 @@ def test_closing_leaves_and_ends_the_engine(rig: Rig) -> None:
 
 
 def test_closing_twice_is_harmless(rig: Rig) -> None:
-    rig.joined()
     rig.drive.close()
     rig.drive.close()
     assert rig.user.names() == ["on_leave_prepare"]
@@ -590,13 +570,11 @@ def test_closing_twice_is_harmless(rig: Rig) -> None:
     ],
 )
 def test_close_leaves_the_group_by_its_operation(rig: Rig, operation: Any, leaves: bool) -> None:
-    rig.joined()
     rig.drive.close(1, operation)
     assert any(isinstance(each, LeaveGroupRequest) for each in rig.host.requests) is leaves
 
 
 def test_an_unknown_way_to_close_is_refused_and_nothing_is_closed(rig: Rig) -> None:
-    rig.joined()
     with pytest.raises(ValueError, match="'leave'"):
         rig.drive.close(1, "leave")  # type: ignore[arg-type]  # what is tested
     assert rig.drive.poll()
@@ -604,7 +582,6 @@ def test_an_unknown_way_to_close_is_refused_and_nothing_is_closed(rig: Rig) -> N
 
 def test_the_generation_can_be_read_until_the_work_is_given_up(rig: Rig) -> None:
     # on_leave_prepare may write its last results, and needs the generation as the fencing token
-    rig.joined()
     seen: list[object] = []
     rig.user.hooks["on_leave_prepare"] = lambda: seen.append(rig.base.generation_if_stable())
     rig.drive.close()
@@ -613,7 +590,6 @@ def test_the_generation_can_be_read_until_the_work_is_given_up(rig: Rig) -> None
 
 
 def test_a_member_is_closed_though_leave_prepare_raised(rig: Rig) -> None:
-    rig.joined()
     rig.user.hooks["on_leave_prepare"] = raiser(UserError())
     with pytest.raises(UserError):
         rig.drive.close()
@@ -623,7 +599,6 @@ def test_a_member_is_closed_though_leave_prepare_raised(rig: Rig) -> None:
 
 
 def test_leave_prepare_may_be_left_out(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
-    rig.joined()
     monkeypatch.delattr(type(rig.base._callbacks), "on_leave_prepare")
     rig.drive.leave_group("enough")
     rig.drive.close()
@@ -631,7 +606,6 @@ def test_leave_prepare_may_be_left_out(rig: Rig, monkeypatch: pytest.MonkeyPatch
 
 
 def test_an_engine_that_does_not_end_is_aborted(rig: Rig) -> None:
-    rig.joined()
     rig.host.will_end = False
     rig.host.stuck = True
     rig.drive.close(0)
@@ -639,7 +613,6 @@ def test_an_engine_that_does_not_end_is_aborted(rig: Rig) -> None:
 
 
 def test_a_closed_member_is_of_no_use(rig: Rig) -> None:
-    rig.joined()
     rig.drive.close()
     for call in (
         rig.drive.poll,
@@ -653,10 +626,10 @@ def test_a_closed_member_is_of_no_use(rig: Rig) -> None:
     assert rig.user.names() == ["on_leave_prepare"]
 
 
-def test_a_member_never_used_is_closed_too(rig: Rig) -> None:
-    rig.drive.close()
+def test_a_member_never_used_is_closed_too(fresh: Rig) -> None:
+    fresh.drive.close()
     with pytest.raises(MemberClosedError):
-        rig.drive.ensure_active_group()
+        fresh.drive.ensure_active_group()
 
 
 # callbacks that use their member
@@ -665,38 +638,38 @@ def test_a_member_never_used_is_closed_too(rig: Rig) -> None:
 @pytest.mark.parametrize(
     "callback", ["on_join_prepare", "metadata", "perform_assignment", "on_join_complete"]
 )
-def test_a_callback_may_close_its_member(rig: Rig, callback: str) -> None:
+def test_a_callback_may_close_its_member(fresh: Rig, callback: str) -> None:
     # a coroutine, for asyncio, is awaited like that of any callback
-    rig.user.hooks[callback] = lambda *_: rig.member.close()
-    assert not rig.drive.ensure_active_group(5)
-    assert rig.user.names()[-2:] == [callback, "on_leave_prepare"]
-    assert isinstance(rig.host.posted[-1], CloseRequested)
+    fresh.user.hooks[callback] = lambda *_: fresh.member.close()
+    assert not fresh.drive.ensure_active_group(5)
+    assert fresh.user.names()[-2:] == [callback, "on_leave_prepare"]
+    assert isinstance(fresh.host.posted[-1], CloseRequested)
     with pytest.raises(MemberClosedError):
-        rig.drive.poll()
+        fresh.drive.poll()
 
 
 @pytest.mark.parametrize("call", ["poll", "ensure_active_group", "leave_group"])
-def test_a_callback_may_not_drive_its_member(rig: Rig, call: str) -> None:
+def test_a_callback_may_not_drive_its_member(fresh: Rig, call: str) -> None:
     arguments = ["test"] if call == "leave_group" else []
-    rig.user.hooks["on_join_complete"] = lambda *_: getattr(rig.member, call)(*arguments)
+    fresh.user.hooks["on_join_complete"] = lambda *_: getattr(fresh.member, call)(*arguments)
     with pytest.raises(
         ConcurrentUseError, match=rf"callback of the same member.* not .*{call}\(\)"
     ):
-        rig.drive.ensure_active_group(5)
-    del rig.user.hooks["on_join_complete"]
-    assert rig.drive.ensure_active_group(5)
+        fresh.drive.ensure_active_group(5)
+    del fresh.user.hooks["on_join_complete"]
+    assert fresh.drive.ensure_active_group(5)
 
 
-def test_a_callback_may_read_and_ask(rig: Rig) -> None:
+def test_a_callback_may_read_and_ask(fresh: Rig) -> None:
     seen = []
 
     def look(*_: Any) -> None:
-        seen.append(rig.base.snapshot())
+        seen.append(fresh.base.snapshot())
         if len(seen) == 1:
-            rig.base.request_rejoin("once more")
+            fresh.base.request_rejoin("once more")
 
-    rig.user.hooks["on_join_complete"] = look
-    assert rig.drive.ensure_active_group(5)
+    fresh.user.hooks["on_join_complete"] = look
+    assert fresh.drive.ensure_active_group(5)
     assert [each.generation.generation_id for each in seen] == [1, 2]
     assert all(each.stable for each in seen)
 
@@ -721,7 +694,6 @@ def interrupt_post(rig: Rig, kind: type[CallerEvent]) -> None:
 def test_an_event_that_an_interrupt_kept_from_the_engine_is_not_waited_for(
     rig: Rig, kind: type[CallerEvent]
 ) -> None:
-    rig.joined()
     rig.clock.advance(1_000)
     interrupt_post(rig, kind)
 
@@ -743,7 +715,6 @@ def test_an_event_that_an_interrupt_kept_from_the_engine_is_not_waited_for(
 def test_an_answer_that_an_interrupt_kept_from_the_engine_is_given_again(
     rig: Rig, kind: type[CallerEvent]
 ) -> None:
-    rig.joined()
     rig.base.request_rejoin("test")
     interrupt_post(rig, kind)
     with pytest.raises(KeyboardInterrupt):
@@ -754,7 +725,6 @@ def test_an_answer_that_an_interrupt_kept_from_the_engine_is_given_again(
 
 @pytest.mark.parametrize("ticked", [False, True], ids=["quiet", "with a sign of life on its way"])
 def test_the_call_after_a_leave_that_was_interrupted_joins_at_once(rig: Rig, ticked: bool) -> None:
-    rig.joined()
     host, wait = rig.host, rig.host.wait
     host.held = []
     if ticked:
@@ -783,7 +753,6 @@ def test_the_call_after_a_leave_that_was_interrupted_joins_at_once(rig: Rig, tic
 
 
 def test_a_failure_that_an_interrupt_kept_from_the_engine_is_told_again(rig: Rig) -> None:
-    rig.joined()
     rig.user.hooks["perform_assignment"] = raiser(UserError())
     rig.base.request_rejoin("test")
     interrupt_post(rig, CallFailed)
@@ -801,7 +770,6 @@ def test_a_failure_that_an_interrupt_kept_from_the_engine_is_told_again(rig: Rig
 def test_a_fork_cannot_use_the_member_and_cannot_pass_for_it(
     rig: Rig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    rig.joined()
     here = os.getpid()
     monkeypatch.setattr(os, "getpid", lambda: here + 1)
     assert rig.base.generation_if_stable() is None
@@ -824,7 +792,6 @@ def test_a_fork_cannot_use_the_member_and_cannot_pass_for_it(
 
 
 def test_a_dropped_member_does_not_heartbeat_for_ever(rig: Rig) -> None:
-    rig.joined()
     host = rig.host
     rig.user.hooks.clear()
     del rig.member, rig.drive
@@ -833,7 +800,6 @@ def test_a_dropped_member_does_not_heartbeat_for_ever(rig: Rig) -> None:
 
 
 def test_a_closed_member_is_not_abandoned_as_well(rig: Rig) -> None:
-    rig.joined()
     host = rig.host
     rig.drive.close()
     del rig.member, rig.drive
@@ -841,23 +807,22 @@ def test_a_closed_member_is_not_abandoned_as_well(rig: Rig) -> None:
     assert host.told_to == []
 
 
-def test_a_host_that_cannot_start_is_tried_again(rig: Rig) -> None:
+def test_a_host_that_cannot_start_is_tried_again(fresh: Rig) -> None:
     refusals = [EngineError("no room")]
-    opened = rig.base._groupsdk_handle.open_host
+    opened = fresh.base._groupsdk_handle.open_host
 
     def open_host(*arguments: Any) -> Any:
         if refusals:
             raise refusals.pop()
         return opened(*arguments)
 
-    rig.base._groupsdk_handle.open_host = open_host
+    fresh.base._groupsdk_handle.open_host = open_host
     with pytest.raises(EngineError, match="no room"):
-        rig.drive.ensure_active_group(1)
-    assert rig.drive.ensure_active_group(1)
+        fresh.drive.ensure_active_group(1)
+    assert fresh.drive.ensure_active_group(1)
 
 
 def test_a_callback_that_always_asks_for_another_rebalance_does_not_spin(rig: Rig) -> None:
-    rig.joined()
     rig.user.hooks["on_join_complete"] = lambda *_: rig.base.request_rejoin("never content")
     rig.base.request_rejoin("once")
     started_ms = rig.clock.now_ms()
@@ -870,16 +835,16 @@ def test_a_callback_that_always_asks_for_another_rebalance_does_not_spin(rig: Ri
 
 @pytest.mark.parametrize("callback", ["metadata", "on_join_complete"])
 def test_a_loop_that_passes_over_what_a_callback_raises_does_not_spin(
-    rig: Rig, callback: str
+    fresh: Rig, callback: str
 ) -> None:
     def fails(*_: object) -> None:
         raise ZeroDivisionError
 
-    rig.user.hooks[callback] = fails
-    started_ms = rig.clock.now_ms()
+    fresh.user.hooks[callback] = fails
+    started_ms = fresh.clock.now_ms()
     for _ in range(20):
         with pytest.raises(ZeroDivisionError):
-            rig.drive.poll(2)
-    assert rig.clock.now_ms() - started_ms > 14_000
-    del rig.user.hooks[callback]
-    assert rig.drive.poll(2)
+            fresh.drive.poll(2)
+    assert fresh.clock.now_ms() - started_ms > 14_000
+    del fresh.user.hooks[callback]
+    assert fresh.drive.poll(2)

@@ -127,6 +127,14 @@ class FakeHost(ScriptedHost):
             self.driver.answer(self._group.answer(send.request, code))
 
 
+class FakeHosts(list[FakeHost]):
+    """The hosts that a member has opened: it opens them by calling this."""
+
+    def __call__(self, config: MemberConfig, clock: Clock, mailbox: Mailbox) -> FakeHost:
+        self.append(FakeHost(config, clock, mailbox))
+        return self[-1]
+
+
 Hook = Callable[..., object]
 
 
@@ -200,6 +208,20 @@ class AsyncUser:
 async def _awaited(value: Any) -> Any:
     await asyncio.sleep(0)
     return await value if asyncio.iscoroutine(value) else value
+
+
+class Surroundings:
+    """What stands around one member: its user, its clock, and the host that it has started."""
+
+    def __init__(self) -> None:
+        self.user = User()
+        self.clock = ManualClock(START_MS)
+        self.hosts = FakeHosts()
+
+    @property
+    def host(self) -> FakeHost:
+        """The host that the member has started."""
+        return self.hosts[0]
 
 
 class VirtualThreadsMember(GroupMember):
@@ -278,14 +300,12 @@ class Awaiting:
         self._runner.run(self._member.close(timeout, operation))
 
 
-class Rig:
+class Rig(Surroundings):
     """One member under test, with everything around it."""
 
     def __init__(self, kind: str, runner: asyncio.Runner, **settings: Any) -> None:
+        super().__init__()
         self.kind = kind
-        self.clock = ManualClock(START_MS)
-        self.user = User()
-        self.hosts: list[FakeHost] = []
         self.config = config(**settings)
         self.member: GroupMember | AsyncGroupMember
         self.drive: Drives
@@ -299,11 +319,6 @@ class Rig:
         """The member, for all that is not awaited."""
         return self.member
 
-    @property
-    def host(self) -> FakeHost:
-        """The host that the member has started."""
-        return self.hosts[0]
-
     def joined(self) -> "Rig":
         """Join, and forget what was called for it."""
         assert self.drive.ensure_active_group(1)
@@ -313,15 +328,11 @@ class Rig:
         return self
 
     def _make_threads(self, user: GroupCallbacks) -> None:
-        self.member = self.drive = VirtualThreadsMember(user, self.config, self.clock, self._open)
+        self.member = self.drive = VirtualThreadsMember(user, self.config, self.clock, self.hosts)
 
     def _make_asyncio(self, user: AsyncGroupCallbacks, runner: asyncio.Runner) -> None:
-        self.member = VirtualAsyncMember(user, self.config, self.clock, self._open)
+        self.member = VirtualAsyncMember(user, self.config, self.clock, self.hosts)
         self.drive = Awaiting(self.member, runner)
-
-    def _open(self, config: MemberConfig, clock: Clock, mailbox: Mailbox) -> FakeHost:
-        self.hosts.append(FakeHost(config, clock, mailbox))
-        return self.hosts[-1]
 
 
 KINDS = ("threads", "asyncio", "asyncio with async def")

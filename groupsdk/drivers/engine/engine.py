@@ -1,7 +1,6 @@
 """Run one member: feed events to its state machine, carry out its actions, and keep the connection to its coordinator."""
 
 import asyncio
-import logging
 from collections import deque
 from collections.abc import Callable, Coroutine
 from functools import partial
@@ -25,8 +24,6 @@ from groupsdk.wire.schema import Response
 
 TellAnswer = Callable[[Response | errors.GroupSdkError], None]
 """Takes the answer to a request of the caller's own, or the error in its place."""
-
-logger = logging.getLogger(__name__)
 
 
 class CoordinatorConnection:

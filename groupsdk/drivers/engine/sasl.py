@@ -4,24 +4,15 @@ import json
 import re
 import stringprep
 import unicodedata
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from groupsdk.errors import AuthenticationError, ConfigError
 from groupsdk.lazy_imports import override
 from groupsdk.settings.security import SASL_MECHANISMS, OAuthToken, SecuritySettings
 
-
-__all__ = [
-    "OAuthBearer",
-    "OAuthToken",
-    "Plain",
-    "SaslMechanism",
-    "Scram",
-    "mechanism_for",
-    "preload",
-]
 
 MAX_CHALLENGE_BYTES: Final = 64 * 1024
 MAX_SCRAM_MESSAGE_BYTES: Final = 4096
@@ -41,74 +32,51 @@ _EXTENSION_VALUE: Final = re.compile(r"[\x21-\x7E \t\r\n]+", re.ASCII)
 _KV_SEPARATOR: Final = "\x01"
 
 
-class SaslMechanism(Protocol):
+class SaslMechanism(ABC):
     """One exchange over one connection; make a new one per connection. Not thread-safe.
 
     The driver sends `start()`, then what `respond` returns for each answer, until it returns None. It may
     use the connection only when `complete` is true.
     """
 
-    @property
-    def name(self) -> str:
-        """Return the name for SaslHandshake, e.g. ``SCRAM-SHA-256``."""
-        ...
+    __slots__ = ("complete", "failure", "name")
 
-    @property
-    def complete(self) -> bool:
-        """Return whether the exchange succeeded, with the broker's proof verified if the mechanism has one."""
-        ...
+    def __init__(self, name: str) -> None:
+        self.name = name
+        """The name for SaslHandshake, e.g. ``SCRAM-SHA-256``."""
+        self.complete = False
+        """Whether the exchange succeeded, with the broker's proof verified if the mechanism has one."""
+        self.failure: AuthenticationError | None = None
+        """The reason for the broker's refusal, if given: raised in place of a bare SASL_AUTHENTICATION_FAILED."""
 
-    @property
-    def failure(self) -> AuthenticationError | None:
-        """Return the reason for the broker's refusal, if given.
-
-        It is raised in place of a bare SASL_AUTHENTICATION_FAILED.
-        """
-        ...
-
+    @abstractmethod
     def start(self) -> bytes:
         """Return the first message."""
-        ...
 
+    @abstractmethod
     def respond(self, challenge: bytes) -> bytes | None:
         """Process the broker's message, and return the response to it.
 
         None: the exchange is complete, and the broker verified. An AuthenticationError says that the broker refused the
         credentials, or sent an invalid message.
         """
-        ...
-
-
-class _Exchange:
-    """The state that all mechanisms share: the name, and the progress of the exchange."""
-
-    __slots__ = ("_name", "complete", "failure")
-
-    def __init__(self, name: str) -> None:
-        self._name = name
-        self.complete = False
-        self.failure: AuthenticationError | None = None
-
-    @property
-    def name(self) -> str:
-        return self._name
 
     @override
     def __repr__(self) -> str:
-        return f"<{self._name} complete={self.complete}>"
+        return f"<{self.name} complete={self.complete}>"
 
     def _check(self, challenge: bytes, limit: int) -> None:
         if self.failure is not None:
             raise self.failure
         if self.complete:
-            raise AuthenticationError(f"{self._name}: the broker went on after the exchange ended")
+            raise AuthenticationError(f"{self.name}: the broker went on after the exchange ended")
         if len(challenge) > limit:
             raise AuthenticationError(
-                f"{self._name}: the broker's message has {len(challenge)} bytes, more than {limit}"
+                f"{self.name}: the broker's message has {len(challenge)} bytes, more than {limit}"
             )
 
 
-class Plain(_Exchange):
+class Plain(SaslMechanism):
     """PLAIN (RFC 4616): sends user and password, which cannot have a NUL, as they are, so use it over TLS."""
 
     __slots__ = ("_password", "_username")
@@ -122,10 +90,12 @@ class Plain(_Exchange):
         self._username = username
         self._password = password
 
+    @override
     def start(self) -> bytes:
         """Return user and password."""
         return f"\0{self._username}\0{self._password}".encode()
 
+    @override
     def respond(self, challenge: bytes) -> bytes | None:
         """End the exchange. The broker proves nothing in PLAIN, so there is nothing to verify."""
         self._check(challenge, MAX_CHALLENGE_BYTES)
@@ -133,7 +103,7 @@ class Plain(_Exchange):
         return None
 
 
-class Scram(_Exchange):
+class Scram(SaslMechanism):
     """SCRAM-SHA-256 or SCRAM-SHA-512 (RFC 5802, RFC 7677), with the library scramp.
 
     The broker's signature is verified: a broker that does not know the password is refused. `respond` may
@@ -166,11 +136,13 @@ class Scram(_Exchange):
                 f"sasl_username or sasl_password cannot be used with {mechanism}: {exc}"
             ) from None
 
+    @override
     def start(self) -> bytes:
         """Return the client-first message: the user and our nonce."""
         message: str = self._client.get_client_first()
         return message.encode()
 
+    @override
     def respond(self, challenge: bytes) -> bytes | None:
         """Return the client's proof for the server-first message; None once the broker's proof is verified."""
         self._check(challenge, MAX_SCRAM_MESSAGE_BYTES)
@@ -182,7 +154,7 @@ class Scram(_Exchange):
             self._client.set_server_final(message)
         except (self._error, ValueError) as exc:
             raise AuthenticationError(
-                f"{self._name}: the exchange for user {self._username!r} failed: {exc}"
+                f"{self.name}: the exchange for user {self._username!r} failed: {exc}"
             ) from exc
         self.complete = True
         return None
@@ -193,7 +165,7 @@ class Scram(_Exchange):
                 self._check_iterations(attribute[2:])
             elif attribute.startswith("r=") and len(attribute) - 2 > MAX_SCRAM_NONCE_CHARS:
                 raise AuthenticationError(
-                    f"{self._name}: the broker's nonce has {len(attribute) - 2} characters, "
+                    f"{self.name}: the broker's nonce has {len(attribute) - 2} characters, "
                     f"more than {MAX_SCRAM_NONCE_CHARS}"
                 )
         self._client.set_server_first(message)
@@ -205,12 +177,12 @@ class Scram(_Exchange):
         count = int(text) if _ITERATIONS.fullmatch(text) else 0
         if not MIN_SCRAM_ITERATIONS <= count <= MAX_SCRAM_ITERATIONS:
             raise AuthenticationError(
-                f"{self._name}: the broker asks for {text[:20]!r} iterations; "
+                f"{self.name}: the broker asks for {text[:20]!r} iterations; "
                 f"{MIN_SCRAM_ITERATIONS} to {MAX_SCRAM_ITERATIONS} are accepted"
             )
 
 
-class OAuthBearer(_Exchange):
+class OAuthBearer(SaslMechanism):
     """OAUTHBEARER (RFC 7628): sends a token that the user's callable returns.
 
     `start` calls that callable, on the calling thread; its exceptions propagate.
@@ -223,6 +195,7 @@ class OAuthBearer(_Exchange):
         self._provider = provider
         self._token: OAuthToken | None = None
 
+    @override
     def start(self) -> bytes:
         """Return the token and its extensions; the ConfigError about an invalid one does not show it."""
         token = self._provider()
@@ -252,6 +225,7 @@ class OAuthBearer(_Exchange):
         body = _KV_SEPARATOR.join(pairs)
         return f"n,,{_KV_SEPARATOR}{body}{_KV_SEPARATOR}{_KV_SEPARATOR}".encode()
 
+    @override
     def respond(self, challenge: bytes) -> bytes | None:
         """End the exchange, or acknowledge the broker's refusal.
 

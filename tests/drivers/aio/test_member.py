@@ -9,32 +9,19 @@ from typing import Any
 
 import pytest
 
-from groupsdk.clock import Clock, ManualClock
 from groupsdk.drivers.aio.member import AsyncGroupMember
-from groupsdk.drivers.hosts.host import Mailbox
 from groupsdk.errors import ConcurrentUseError, EngineError, MemberClosedError
 from groupsdk.member.events import CallFailed, CloseRequested
-from groupsdk.settings.config import MemberConfig
 from groupsdk.wire.messages.groups import JoinGroupRequest
-from tests.drivers.virtual import ASSIGNMENT, MEMBER_ID, START_MS, AsyncUser, FakeHost, User, config
+from tests.drivers.virtual import ASSIGNMENT, MEMBER_ID, AsyncUser, Surroundings, config
 
 
-class Bench:
+class Bench(Surroundings):
     """A member that really waits, on a host that answers at once."""
 
     def __init__(self) -> None:
-        self.user = User()
-        self.clock = ManualClock(START_MS)
-        self.hosts: list[FakeHost] = []
-        self.member = AsyncGroupMember(AsyncUser(self.user), config(), self.clock, self._open)
-
-    @property
-    def host(self) -> FakeHost:
-        return self.hosts[0]
-
-    def _open(self, config: MemberConfig, clock: Clock, mailbox: Mailbox) -> FakeHost:
-        self.hosts.append(FakeHost(config, clock, mailbox))
-        return self.hosts[0]
+        super().__init__()
+        self.member = AsyncGroupMember(AsyncUser(self.user), config(), self.clock, self.hosts)
 
     async def waiting(self) -> "asyncio.Task[bool]":
         """Return a task that waits for an answer that does not come."""

@@ -27,6 +27,28 @@ WAIT_S = 60.0
 """Far more than anything takes; what hangs fails the test."""
 
 
+USERS = {"user": "right"}
+"""The passwords of a broker with SASL."""
+USER: dict[str, Any] = {
+    "security_protocol": "SASL_PLAINTEXT",
+    "sasl_mechanism": "PLAIN",
+    "sasl_username": "user",
+    "sasl_password": "right",
+}
+"""The settings of a member that it lets in."""
+STRANGER: dict[str, Any] = USER | {"sasl_password": "wrong"}
+"""Those of one that it refuses."""
+
+
+def provided(provider: Callable[[], Any]) -> dict[str, Any]:
+    """Return the settings of a member whose provider tells user name and password."""
+    return {
+        "security_protocol": "SASL_PLAINTEXT",
+        "sasl_mechanism": "PLAIN",
+        "sasl_credentials_provider": provider,
+    }
+
+
 def config(servers: str, **settings: Any) -> MemberConfig:
     """Return settings with short waits."""
     return MemberConfig.of(

@@ -54,7 +54,7 @@ async def connector(**settings: Any) -> AsyncIterator[Connector]:
 
 
 def fails(
-    error: type[GroupSdkError], text: str, host: str, port: int, **settings: Any
+    error: type[GroupSdkError], text: str, port: int, host: str = "127.0.0.1", **settings: Any
 ) -> GroupSdkError:
     """Open a connection, which fails like that; return the error."""
     caught: list[GroupSdkError] = []
@@ -69,7 +69,7 @@ def fails(
     return caught[0]
 
 
-def opens(host: str, port: int, **settings: Any) -> None:
+def opens(port: int, host: str = "127.0.0.1", **settings: Any) -> None:
     async def work() -> None:
         async with connector(**settings) as made:
             connection = await made.open(host, port)
@@ -89,7 +89,7 @@ def test_a_name_with_a_dead_address_connects_to_the_other(
         for port in (refused, dead):
             addresses = [("127.0.0.1", port), ("127.0.0.1", broker.port)]
             monkeypatch.setattr(connect, "resolve_host", resolves_to(*addresses))
-            opens("kafka", 9092, socket_connection_setup_timeout_ms=1_000)
+            opens(9092, "kafka", socket_connection_setup_timeout_ms=1_000)
 
 
 def resolves_to(*addresses: tuple[str, int]) -> Any:
@@ -150,7 +150,7 @@ def test_failed_connect_names_the_error_of_every_address(monkeypatch: pytest.Mon
     with refusing_port() as refused:
         addresses = [("127.0.0.1", refused), ("127.0.0.1", refused), ("127.0.0.1", 0)]
         monkeypatch.setattr(connect, "resolve_host", resolves_to(*addresses))
-        error = fails(DisconnectedError, "cannot connect to kafka:9092: ", "kafka", 9092)
+        error = fails(DisconnectedError, "cannot connect to kafka:9092: ", 9092, "kafka")
         assert str(error).count("Connection refused") == 1
 
 
@@ -164,7 +164,6 @@ def test_an_unreachable_network_is_no_tls_error(
     error = fails(
         DisconnectedError,
         "Network is unreachable",
-        "127.0.0.1",
         1,
         security_protocol="SSL",
         ssl_ca_pem=ca_pem,
@@ -179,13 +178,13 @@ def test_an_ipv6_address() -> None:
         pytest.skip("this machine has no IPv6 loopback")
     with ScriptedBroker(host="::1") as broker:
         assert broker.address.startswith("[::1]:")
-        opens("::1", broker.port)
+        opens(broker.port, "::1")
         port = broker.port
-    fails(DisconnectedError, rf"cannot connect to \[::1\]:{port}: ", "::1", port)
+    fails(DisconnectedError, rf"cannot connect to \[::1\]:{port}: ", port, "::1")
 
 
 def test_a_name_that_does_not_resolve() -> None:
-    fails(ResolveError, "'no-such-host.invalid' does not resolve", "no-such-host.invalid", 9092)
+    fails(ResolveError, "'no-such-host.invalid' does not resolve", 9092, "no-such-host.invalid")
 
 
 def test_a_name_server_that_hangs_holds_one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -214,7 +213,7 @@ def test_a_name_server_that_hangs_holds_one_thread(monkeypatch: pytest.MonkeyPat
 
 def test_a_refused_connection() -> None:
     with refusing_port() as port:
-        fails(DisconnectedError, f"127.0.0.1:{port}: Connection refused", "127.0.0.1", port)
+        fails(DisconnectedError, f"127.0.0.1:{port}: Connection refused", port)
 
 
 def test_a_host_that_does_not_answer() -> None:
@@ -222,7 +221,6 @@ def test_a_host_that_does_not_answer() -> None:
         fails(
             GroupSdkError,
             r"127\.0\.0\.1.*within 0\.0[0-9]+ s",
-            "127.0.0.1",
             port,
             socket_connection_setup_timeout_ms=50,
         )
@@ -233,7 +231,6 @@ def test_a_broker_that_takes_connections_and_is_silent() -> None:
         error = fails(
             RequestTimeoutError,
             r"within 0\.5 s \(connected, but no answer\)",
-            "127.0.0.1",
             port,
             socket_connection_setup_timeout_ms=500,
         )
@@ -248,19 +245,18 @@ def test_tls_connection_is_opened_by_address_and_name(
 ) -> None:
     with ScriptedBroker(tls=server_tls) as broker:
         for host in ("127.0.0.1", "localhost"):
-            opens(host, broker.port, security_protocol="SSL", ssl_ca_pem=ca_pem)
+            opens(broker.port, host, security_protocol="SSL", ssl_ca_pem=ca_pem)
 
 
 def test_a_certificate_that_is_not_trusted(server_tls: ssl.SSLContext) -> None:
     with ScriptedBroker(tls=server_tls) as broker:
-        fails(TlsError, "not trusted", "127.0.0.1", broker.port, security_protocol="SSL")
+        fails(TlsError, "not trusted", broker.port, security_protocol="SSL")
 
 
 def test_tls_to_a_plain_port(broker: ScriptedBroker, ca_pem: str) -> None:
     fails(
         TlsRefusedError,
         "does not speak TLS",
-        "127.0.0.1",
         broker.port,
         security_protocol="SSL",
         ssl_ca_pem=ca_pem,
@@ -272,7 +268,6 @@ def test_tls_to_a_port_that_is_silent(ca_pem: str) -> None:
         fails(
             RequestTimeoutError,
             "not ready for requests",
-            "127.0.0.1",
             port,
             security_protocol="SSL",
             ssl_ca_pem=ca_pem,
@@ -283,14 +278,14 @@ def test_tls_to_a_port_that_is_silent(ca_pem: str) -> None:
 def test_plain_text_to_a_tls_port(server_tls: ssl.SSLContext) -> None:
     with ScriptedBroker(tls=server_tls) as broker:
         # what it sees is an alert, or no more than the end of the connection
-        error = fails(GroupSdkError, "security.protocol", "127.0.0.1", broker.port)
+        error = fails(GroupSdkError, "security.protocol", broker.port)
         assert isinstance(error, WrongProtocolError | FirstRequestRefusedError)
 
 
 @pytest.mark.parametrize("security", [{}, {"security_protocol": "SSL"}], ids=["plain text", "TLS"])
 def test_an_http_server(security: dict[str, str]) -> None:
     with http_server() as port:
-        error = fails(GroupSdkError, "HTTP|does not speak TLS", "127.0.0.1", port, **security)
+        error = fails(GroupSdkError, "HTTP|does not speak TLS", port, **security)
         assert isinstance(error, AuthenticationError)
 
 
@@ -325,7 +320,7 @@ def http_server() -> Iterator[int]:
 @pytest.mark.parametrize("lists", [True, False], ids=["lists its versions", "lists none"])
 def test_agrees_on_a_version_of_apiversions(versions: Versions, lists: bool) -> None:
     with ScriptedBroker(versions=versions, lists_versions=lists) as broker:
-        opens("127.0.0.1", broker.port)
+        opens(broker.port)
         newest = versions[ApiKey.API_VERSIONS][1]
         asked = [each.version for each in broker.seen(ApiKey.API_VERSIONS)]
         expected = [4] if newest == 4 else [4, newest if lists else 0]
@@ -333,7 +328,7 @@ def test_agrees_on_a_version_of_apiversions(versions: Versions, lists: bool) -> 
 
 
 def test_says_who_is_asking(broker: ScriptedBroker) -> None:
-    opens("127.0.0.1", broker.port, client_id="worker-7")
+    opens(broker.port, client_id="worker-7")
     (seen,) = broker.seen()
     assert isinstance(seen.request, ApiVersionsRequest)
     assert seen.client_id == "worker-7"
@@ -345,7 +340,7 @@ def test_a_broker_that_refuses_every_version_of_apiversions(broker: ScriptedBrok
     listed = ApiVersion(api_key=18, min_version=9, max_version=12)
     answer = ApiVersionsResponse(error_code=35, api_keys=(listed,))
     broker.script(ApiKey.API_VERSIONS, Step(answer=answer), forever=True)
-    fails(UnsupportedVersionError, "offers 9 to 12", "127.0.0.1", broker.port)
+    fails(UnsupportedVersionError, "offers 9 to 12", broker.port)
     assert len(broker.seen()) <= 4
 
 
@@ -353,7 +348,7 @@ def test_a_broker_that_refuses_and_refuses_is_not_asked_for_ever(broker: Scripte
     listed = ApiVersion(api_key=18, min_version=0, max_version=4)
     answer = ApiVersionsResponse(error_code=35, api_keys=(listed,))
     broker.script(ApiKey.API_VERSIONS, Step(answer=answer), forever=True)
-    fails(UnsupportedVersionError, "refused ApiVersions v0", "127.0.0.1", broker.port)
+    fails(UnsupportedVersionError, "refused ApiVersions v0", broker.port)
     assert [each.version for each in broker.seen()] == [4, 3, 2, 1, 0]
 
 
@@ -363,12 +358,12 @@ def test_a_broker_that_closes_the_connection_on_apiversions(
 ) -> None:
     broker.script(ApiKey.API_VERSIONS, step)
     text = "closed the connection on the first request: .* .set security.protocol to SSL"
-    fails(FirstRequestRefusedError, text, "127.0.0.1", broker.port)
+    fails(FirstRequestRefusedError, text, broker.port)
 
 
 def test_random_bytes_for_an_answer(broker: ScriptedBroker) -> None:
     broker.script(ApiKey.API_VERSIONS, raw(b"\x7fELF" * 10))
-    fails(WrongProtocolError, "over the limit", "127.0.0.1", broker.port)
+    fails(WrongProtocolError, "over the limit", broker.port)
 
 
 @pytest.mark.parametrize(
@@ -382,7 +377,6 @@ def test_a_broker_that_lacks_something_is_named_with_what_it_lacks(missing: ApiK
         error = fails(
             UnsupportedVersionError,
             f"127.0.0.1:{broker.port} cannot serve a group member: {name} .* does not have it",
-            "127.0.0.1",
             broker.port,
         )
         assert str(error).count("is needed") == 1
@@ -395,7 +389,7 @@ def test_all_that_a_broker_lacks_is_named_at_once() -> None:
         ApiKey.HEARTBEAT: (7, 5),
     }
     with ScriptedBroker(versions=versions) as broker:
-        error = fails(UnsupportedVersionError, "has 90 to 95", "127.0.0.1", broker.port)
+        error = fails(UnsupportedVersionError, "has 90 to 95", broker.port)
         assert "JoinGroupRequest" in str(error)
         assert "HeartbeatRequest" in str(error)
 
@@ -405,11 +399,10 @@ def test_a_static_member_needs_a_broker_that_knows_static_members() -> None:
         fails(
             UnsupportedVersionError,
             r"group\.instance\.id: JoinGroupRequest is needed in a version from 5 to 9, .* 2\.3",
-            "127.0.0.1",
             broker.port,
             group_instance_id="one",
         )
-        opens("127.0.0.1", broker.port)
+        opens(broker.port)
 
 
 # The end.

@@ -33,7 +33,7 @@ from groupsdk.wire.messages.metadata import (
     MetadataResponseBroker,
 )
 from groupsdk.wire.schema import ApiKey
-from tests.drivers.engine.rig import WAIT_S, config, run
+from tests.drivers.engine.rig import STRANGER, USER, USERS, WAIT_S, config, run
 from tests.support.scripted_broker import ScriptedBroker, full_port, mute_port, refusing_port
 from tests.support.scripted_steps import (
     KAFKA_1_0,
@@ -308,15 +308,8 @@ def test_error_that_needs_the_user_is_raised_before_a_passing_one(broker: Script
 
 @pytest.mark.usefixtures("patient")
 def test_refused_credentials_are_not_tried_at_the_next_server() -> None:
-    security = {
-        "security_protocol": "SASL_PLAINTEXT",
-        "sasl_mechanism": "PLAIN",
-        "sasl_username": "user",
-        "sasl_password": "wrong",
-    }
-    users = {"user": "right"}
-    with ScriptedBroker(passwords=users) as one, ScriptedBroker(passwords=users) as two:
-        fails(AuthenticationError, "refused PLAIN", f"{one.address},{two.address}", **security)
+    with ScriptedBroker(passwords=USERS) as one, ScriptedBroker(passwords=USERS) as two:
+        fails(AuthenticationError, "refused PLAIN", f"{one.address},{two.address}", **STRANGER)
         assert one.accepted + two.accepted == 1
 
 
@@ -423,14 +416,8 @@ async def test_slow_imports_are_loaded_before_the_first_server_is_timed(
         return await ask(lookup, host, port)
 
     mocker.patch.object(CoordinatorLookup, "_ask", asked)
-    security = {
-        "security_protocol": "SASL_PLAINTEXT",
-        "sasl_mechanism": "PLAIN",
-        "sasl_username": "user",
-        "sasl_password": "right",
-    }
-    with ScriptedBroker(passwords={"user": "right"}) as broker:
-        async with desk(broker.address, **security) as it:
+    with ScriptedBroker(passwords=USERS) as broker:
+        async with desk(broker.address, **USER) as it:
             await it.lookup.run()
             await it.lookup.run()
     assert order == ["PLAIN", "asked", "asked"]
@@ -440,15 +427,9 @@ def test_credentials_that_a_slow_server_refuses_are_told_at_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("groupsdk.drivers.engine.lookup._NEXT_AFTER_S", 0.01)
-    security = {
-        "security_protocol": "SASL_PLAINTEXT",
-        "sasl_mechanism": "PLAIN",
-        "sasl_username": "user",
-        "sasl_password": "wrong",
-    }
-    with ScriptedBroker(passwords={"user": "right"}) as one, mute_port() as port:
+    with ScriptedBroker(passwords=USERS) as one, mute_port() as port:
         servers = f"127.0.0.1:{port},{one.address}"
-        fails(AuthenticationError, "refused PLAIN", servers, **FOR_EVER, **security)
+        fails(AuthenticationError, "refused PLAIN", servers, **FOR_EVER, **STRANGER)
         assert one.accepted == 1
 
 

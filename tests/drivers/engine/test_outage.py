@@ -9,18 +9,9 @@ import pytest
 from groupsdk.errors import AuthenticationError, ConfigError, GroupSdkError, NetworkError
 from groupsdk.member.events import CredentialsChanged
 from groupsdk.wire.schema import ApiKey
-from tests.drivers.engine.rig import Rig, config, run
+from tests.drivers.engine.rig import USER, USERS, Rig, config, provided, run
 from tests.support.scripted_broker import ScriptedBroker, refusing_port
 from tests.support.scripted_steps import fail
-
-
-USER: dict[str, Any] = {
-    "security_protocol": "SASL_PLAINTEXT",
-    "sasl_mechanism": "PLAIN",
-    "sasl_username": "user",
-    "sasl_password": "right",
-}
-USERS = {"user": "right"}
 
 
 def test_a_coordinator_that_is_down_costs_no_handshake_with_the_others_each_time() -> None:
@@ -103,13 +94,8 @@ async def test_a_provider_is_asked_for_each_connection() -> None:
     def provider() -> tuple[str, str]:
         return "user", passwords[0]
 
-    settings = {
-        "security_protocol": "SASL_PLAINTEXT",
-        "sasl_mechanism": "PLAIN",
-        "sasl_credentials_provider": provider,
-    }
     with ScriptedBroker(passwords={"user": "first"}) as broker:
-        async with Rig(config(broker.address, **settings)) as rig:
+        async with Rig(config(broker.address, **provided(provider))) as rig:
             await rig.active()
             broker._passwords = {"user": passwords.pop()}
             passwords[0] = "second"
@@ -131,13 +117,8 @@ async def test_a_provider_is_asked_for_each_connection() -> None:
 async def test_a_provider_that_fails_is_told(
     provider: Callable[[], Any], error: type[GroupSdkError], text: str
 ) -> None:
-    settings = {
-        "security_protocol": "SASL_PLAINTEXT",
-        "sasl_mechanism": "PLAIN",
-        "sasl_credentials_provider": provider,
-    }
     with ScriptedBroker(passwords=USERS) as broker:
-        async with Rig(config(broker.address, **settings)) as rig:
+        async with Rig(config(broker.address, **provided(provider))) as rig:
             told = await rig.failed()
             assert isinstance(told, error)
             assert text in str(told)
@@ -160,13 +141,8 @@ async def test_a_provider_that_says_that_its_failure_passes_is_asked_again_and_n
         answers.append(answer)
         return answer
 
-    settings = {
-        "security_protocol": "SASL_PLAINTEXT",
-        "sasl_mechanism": "PLAIN",
-        "sasl_credentials_provider": provider,
-    }
     with ScriptedBroker(passwords=USERS) as one, ScriptedBroker(passwords=USERS) as two:
-        async with Rig(config(f"{one.address},{two.address}", **settings)) as rig:
+        async with Rig(config(f"{one.address},{two.address}", **provided(provider))) as rig:
             await rig.active()
             assert rig.failures == []
             assert "sasl_credentials_provider: the vault is sealed" in rig.troubles[0]

@@ -15,14 +15,13 @@ from groupsdk.drivers.engine.sasl import (
     MAX_CHALLENGE_BYTES,
     MAX_SCRAM_MESSAGE_BYTES,
     OAuthBearer,
-    OAuthToken,
     Plain,
     SaslMechanism,
     Scram,
     mechanism_for,
 )
 from groupsdk.errors import AuthenticationError, ConfigError
-from groupsdk.settings.security import SecuritySettings
+from groupsdk.settings.security import OAuthToken, SecuritySettings
 
 
 SECRET = "s3cr3t-do-not-show"

@@ -17,6 +17,7 @@ from groupsdk.errors import (
     UnsupportedVersionError,
 )
 from groupsdk.wire.schema import ApiKey
+from tests.drivers.engine.rig import STRANGER, USERS
 from tests.support.plain_workers import PlainWorker
 from tests.support.scripted_broker import ScriptedBroker, refusing_port
 from tests.support.scripted_steps import KAFKA_4_3, Versions
@@ -148,15 +149,8 @@ def test_two_hundred_members_in_one_process(broker: ScriptedBroker) -> None:
 
 @pytest.mark.parametrize("heartbeat", ["thread", "process"])
 def test_credentials_can_be_changed_in_a_member(heartbeat: str) -> None:
-    settings = {
-        "security_protocol": "SASL_PLAINTEXT",
-        "sasl_mechanism": "PLAIN",
-        "sasl_username": "user",
-        "sasl_password": "wrong",
-        "heartbeat": heartbeat,
-    }
-    users = {"user": "right"}
-    with ScriptedBroker(passwords=users) as broker:
+    settings = STRANGER | {"heartbeat": heartbeat}
+    with ScriptedBroker(passwords=USERS) as broker:
         with worker(broker.address, **settings) as member:
             with pytest.raises(AuthenticationError, match="refused PLAIN"):
                 member.ensure_active_group(timeout=60)

@@ -10,32 +10,19 @@ from typing import Any
 
 import pytest
 
-from groupsdk.clock import Clock, ManualClock
-from groupsdk.drivers.hosts.host import Mailbox
 from groupsdk.drivers.threads.member import GroupMember
 from groupsdk.errors import ConcurrentUseError
 from groupsdk.member.events import CallFailed
-from groupsdk.settings.config import MemberConfig
 from groupsdk.wire.messages.groups import JoinGroupRequest
-from tests.drivers.virtual import START_MS, AsyncUser, FakeHost, User, config
+from tests.drivers.virtual import AsyncUser, Surroundings, User, config
 
 
-class Bench:
+class Bench(Surroundings):
     """A member that really waits, on a host that answers at once."""
 
     def __init__(self, callbacks: Any = None) -> None:
-        self.user = User()
-        self.clock = ManualClock(START_MS)
-        self.hosts: list[FakeHost] = []
-        self.member = GroupMember(callbacks or self.user, config(), self.clock, self._open)
-
-    @property
-    def host(self) -> FakeHost:
-        return self.hosts[0]
-
-    def _open(self, config: MemberConfig, clock: Clock, mailbox: Mailbox) -> FakeHost:
-        self.hosts.append(FakeHost(config, clock, mailbox))
-        return self.hosts[0]
+        super().__init__()
+        self.member = GroupMember(callbacks or self.user, config(), self.clock, self.hosts)
 
     @contextmanager
     def waiting_thread(self) -> Iterator[Any]:
