@@ -117,14 +117,11 @@ def check_commit(response: Any, offsets: Offsets) -> None:
 
 def fetch_request(group_id: str, partitions: Iterable[TopicPartition]) -> OffsetFetchRequest:
     """Build an OffsetFetch of stored offsets; those in an open transaction are not answered until it ends (KIP-447)."""
-    numbers: defaultdict[str, list[int]] = defaultdict(list)
-    for topic, partition in partitions:
-        numbers[topic].append(partition)
     group = OffsetFetchRequestGroup(
         group_id=group_id,
         topics=tuple(
-            OffsetFetchRequestTopics(name=topic, partition_indexes=tuple(sorted(numbers[topic])))
-            for topic in sorted(numbers)
+            OffsetFetchRequestTopics(name=topic, partition_indexes=numbers)
+            for topic, numbers in numbers_by_topic(partitions).items()
         ),
     )
     return OffsetFetchRequest(groups=(group,), require_stable=True)

@@ -584,10 +584,7 @@ class Reader:
         return watermarks
 
     def topics(self, topic: str | None, timeout_s: float) -> ClusterMetadata:
-        if topic is None:
-            metadata: ClusterMetadata = self.native.list_topics(timeout=timeout_s)
-        else:
-            metadata = self.native.list_topics(topic, timeout_s)
+        metadata: ClusterMetadata = self.native.list_topics(topic, timeout_s)
         return metadata
 
     def close(self) -> None:

@@ -53,13 +53,10 @@ class TopicSubscription:
         given = (
             [topics] if isinstance(topics, str | re.Pattern | SubscriptionPattern) else list(topics)
         )
-        self._names: frozenset[str] = frozenset(
-            each for each in map(_checked, given) if isinstance(each, str)
-        )
-        self._patterns = tuple(
-            each for each in map(_checked, given) if isinstance(each, re.Pattern)
-        )
-        brokers = [each for each in given if isinstance(each, SubscriptionPattern)]
+        checked = [_checked(each) for each in given]
+        self._names = frozenset(each for each in checked if isinstance(each, str))
+        self._patterns = tuple(each for each in checked if isinstance(each, re.Pattern))
+        brokers = [each for each in checked if isinstance(each, SubscriptionPattern)]
         if len(brokers) > 1:
             raise ConfigError(
                 "subscribe() takes one SubscriptionPattern: join several with '|', as in 'orders-.*|returns'"

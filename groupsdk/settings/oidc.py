@@ -8,7 +8,6 @@ import base64
 import binascii
 import contextlib
 import json
-import logging
 import socket
 import ssl
 import threading
@@ -43,8 +42,6 @@ from groupsdk.lazy_imports import override
 from groupsdk.printable import printable
 from groupsdk.settings.security import JWT_BEARER, OAuthToken, SecuritySettings, parse_extensions
 
-
-logger = logging.getLogger(__name__)
 
 _TIMEOUT_S: Final = 10.0
 _ATTEMPTS: Final = 3

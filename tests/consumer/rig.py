@@ -495,6 +495,13 @@ class Bench:
         )
         self.native.idle = lambda seconds: self.advance(int(seconds * 1000))
 
+    def joined(self, *, count: int = 0, listener: object | None = None) -> "Bench":
+        """Subscribe and take part, with so many records in each partition that are read already."""
+        self.fill(count)
+        self.consumer.subscribe("t", listener=listener)
+        self.read(timeout=0.3)
+        return self
+
     def connect(self, settings: dict[str, Any]) -> FakeNative:
         """Return the client of confluent-kafka for the consumer; another one each time, for the same records."""
         if self.connections:

@@ -4,7 +4,8 @@ import asyncio
 import gc
 import threading
 import time
-from collections.abc import Coroutine, Iterator
+from collections.abc import AsyncIterator, Coroutine, Iterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
@@ -40,6 +41,15 @@ def waiting_really(bench: Bench) -> None:
         bench.advance(int(seconds * 1000))
 
     bench.native.idle = idle
+
+
+@asynccontextmanager
+async def taking_part(bench: Bench) -> AsyncIterator[AsyncGroupConsumer]:
+    """A consumer that has joined, and has read what there is."""
+    async with AsyncGroupConsumer(bench.consumer) as consumer:
+        await consumer.subscribe("t")
+        await consumer.consume(9, 0.3)
+        yield consumer
 
 
 def offsets(batch: Any) -> list[tuple[int, int]]:
@@ -135,9 +145,7 @@ def hold_reads(bench: Bench) -> tuple[threading.Event, threading.Event]:
 async def test_a_cancelled_read_loses_no_record_and_commits_none() -> None:
     bench = Bench()
     reached, gate = hold_reads(bench)
-    async with AsyncGroupConsumer(bench.consumer) as consumer:
-        await consumer.subscribe("t")
-        await consumer.consume(9, 0.3)
+    async with taking_part(bench) as consumer:
         bench.fill(2, "t-0")
         reading = asyncio.ensure_future(consumer.consume(9, 1))
         await asyncio.to_thread(reached.wait, 20)
@@ -153,9 +161,7 @@ async def test_a_cancelled_read_loses_no_record_and_commits_none() -> None:
 async def test_a_commit_that_waited_behind_a_cancelled_read_commits_nothing_of_it() -> None:
     bench = Bench(enable_auto_commit=False)
     reached, gate = hold_reads(bench)
-    async with AsyncGroupConsumer(bench.consumer) as consumer:
-        await consumer.subscribe("t")
-        await consumer.consume(9, 0.3)
+    async with taking_part(bench) as consumer:
         bench.fill(2, "t-0")
         reading = asyncio.ensure_future(consumer.consume(9, 1))
         await asyncio.to_thread(reached.wait, 20)
@@ -266,9 +272,7 @@ async def test_nobody_reads_from_a_closed_consumer_or_waits_for_it() -> None:
 async def test_a_read_that_is_cancelled_before_its_turn_takes_nothing() -> None:
     bench = Bench()
     waiting_really(bench)
-    async with AsyncGroupConsumer(bench.consumer) as consumer:
-        await consumer.subscribe("t")
-        await consumer.consume(1, 0)
+    async with taking_part(bench) as consumer:
         first = asyncio.ensure_future(consumer.poll(2**30))
         second = asyncio.ensure_future(consumer.poll())
         await asyncio.sleep(0)
@@ -282,9 +286,7 @@ async def test_a_read_that_is_cancelled_before_its_turn_takes_nothing() -> None:
 async def test_a_cancelled_commit_is_made_all_the_same() -> None:
     bench = Bench(enable_auto_commit=False)
     bench.fill(1)
-    async with AsyncGroupConsumer(bench.consumer) as consumer:
-        await consumer.subscribe("t")
-        await consumer.consume(9, 1)
+    async with taking_part(bench) as consumer:
         commit = asyncio.ensure_future(consumer.commit())
         await asyncio.sleep(0)
         commit.cancel()
@@ -341,9 +343,7 @@ def test_the_group_does_not_wait_for_the_garbage_collector_to_find_a_dropped_one
 async def test_a_read_that_is_cancelled_at_its_end_leaves_the_next_one_alone() -> None:
     bench = Bench()
     reached, gate = hold_reads(bench)
-    async with AsyncGroupConsumer(bench.consumer) as consumer:
-        await consumer.subscribe("t")
-        await consumer.consume(9, 0.3)
+    async with taking_part(bench) as consumer:
         bench.fill(1, "t-0")
         reading = asyncio.ensure_future(consumer.poll())
         await asyncio.to_thread(reached.wait, 20)
@@ -413,9 +413,7 @@ async def test_task_started_by_a_listener_may_read_once_the_listener_has_returne
 async def test_cancelling_reads_at_any_moment_ends_no_other_read(protocol: str) -> None:
     bench = Bench(enable_auto_commit=False, group_protocol=protocol)
     waiting_really(bench)
-    async with AsyncGroupConsumer(bench.consumer) as consumer:
-        await consumer.subscribe("t")
-        await consumer.consume(9, 0.3)
+    async with taking_part(bench) as consumer:
         for number in range(300):
             reading = asyncio.ensure_future(consumer.poll())
             for _ in range(number % 7):
@@ -449,9 +447,7 @@ async def test_a_cancelled_commit_leaves_the_thread_to_others_and_is_made_later(
     bench.session.calls.__class__ = CoordinatorCalls
     bench.fill(1)
     asked = threading.Event()
-    async with AsyncGroupConsumer(bench.consumer) as consumer:
-        await consumer.subscribe("t")
-        await consumer.consume(9, 1)
+    async with taking_part(bench) as consumer:
         if codes:
             bench.group.codes[OffsetCommitRequest].extend(codes)
         else:
@@ -483,9 +479,7 @@ async def test_a_commit_in_the_background_tells_on_the_loop_how_it_ended() -> No
     bench = Bench(enable_auto_commit=False)
     bench.fill(1)
     told: list[Any] = []
-    async with AsyncGroupConsumer(bench.consumer) as consumer:
-        await consumer.subscribe("t")
-        await consumer.consume(9, 1)
+    async with taking_part(bench) as consumer:
         done = asyncio.Event()
 
         def callback(error: object, committed: Any) -> None:
@@ -500,9 +494,7 @@ async def test_a_commit_in_the_background_tells_on_the_loop_how_it_ended() -> No
 
 async def test_attributes_of_the_async_consumer_are_those_of_the_consumer() -> None:
     bench = Bench()
-    async with AsyncGroupConsumer(bench.consumer) as consumer:
-        await consumer.subscribe("t")
-        await consumer.consume(9, 0.3)
+    async with taking_part(bench) as consumer:
         assert consumer.generation_if_stable() == consumer.generation()
         assert consumer.member_id() == consumer.memberid() == "consumer-1"
         assert consumer.consumer_group_metadata() == consumer.snapshot().to_confluent()

@@ -41,10 +41,7 @@ OFFSETS = {T0: OffsetAndMetadata(5), T1: OffsetAndMetadata(6)}
 
 @pytest.fixture
 def bench() -> Bench:
-    bench = Bench(enable_auto_commit=False)
-    bench.consumer.subscribe("t")
-    bench.read(timeout=0.3)
-    return bench
+    return Bench(enable_auto_commit=False).joined()
 
 
 def commit(bench: Bench, timeout_ms: int = 1_000) -> None:
@@ -122,9 +119,9 @@ def test_a_commit_that_is_refused_makes_the_member_join_again(bench: Bench) -> N
 
 
 def test_during_a_rebalance_nothing_is_sent() -> None:
-    bench = Bench(enable_auto_commit=False, partition_assignment_strategy="cooperative-sticky")
-    bench.consumer.subscribe("t")
-    bench.read(timeout=0.3)
+    bench = Bench(
+        enable_auto_commit=False, partition_assignment_strategy="cooperative-sticky"
+    ).joined()
     bench.group.scripts[JoinGroupRequest].append(None)
     bench.group.post(RejoinRequested("test"))
     bench.session.member._groupsdk_handle._side.posted()  # as the event was handed over by hand

@@ -46,16 +46,7 @@ from tests.member.driving import beaten
 from tests.support.scripted_broker import refusing_port
 
 
-def joined(bench: Bench, *, count: int = 0, listener: object | None = None) -> Bench:
-    """Subscribe and take part, with so many records in each partition that are read already."""
-    bench.fill(count)
-    bench.consumer.subscribe("t", listener=listener)
-    bench.read(timeout=0.3)
-    return bench
-
-
-def test_records_of_all_partitions_come_once() -> None:
-    bench = joined(Bench())
+def test_records_of_all_partitions_come_once(bench: Bench) -> None:
     bench.fill(2)
     assert bench.read() == [f"t-{n}@{i}" for n in range(3) for i in range(2)]
     assert bench.read(timeout=0) == []
@@ -84,8 +75,7 @@ def test_without_a_reset_a_missing_offset_is_an_error_until_somebody_seeks() -> 
     assert bench.read() == ["t-0@4", "t-1@3", "t-1@4", "t-2@3", "t-2@4"]
 
 
-def test_poll_and_iteration_give_one_record_at_a_time() -> None:
-    bench = joined(Bench())
+def test_poll_and_iteration_give_one_record_at_a_time(bench: Bench) -> None:
     bench.fill(3, "t-1")
     message = bench.consumer.poll(1)
     assert message is not None
@@ -101,7 +91,7 @@ def test_poll_and_iteration_give_one_record_at_a_time() -> None:
 
 def test_a_listener_hears_everything_in_order() -> None:
     listener = Listener()
-    bench = joined(Bench(), listener=listener)
+    bench = Bench().joined(listener=listener)
     assert listener.calls == [("generation", 1), ("assigned", ["t-0", "t-1", "t-2"])]
     listener.calls.clear()
     bench.consumer.enforce_rebalance("test")
@@ -129,7 +119,7 @@ def test_functions_do_as_a_listener() -> None:
 
 def test_cooperative_members_keep_reading_and_hear_of_a_generation_all_the_same() -> None:
     listener = Listener()
-    bench = joined(Bench(partition_assignment_strategy="cooperative-sticky"), listener=listener)
+    bench = Bench(partition_assignment_strategy="cooperative-sticky").joined(listener=listener)
     listener.calls.clear()
     bench.consumer.enforce_rebalance("test")
     bench.read(timeout=0.3)
@@ -152,7 +142,7 @@ def test_the_broker_may_assign_several_times_in_one_generation(
     bench = Bench(partition_assignment_strategy=strategy)
     bench.group.answers.broker_assigns = True
     bench.group.answers.given = assigned()
-    joined(bench, count=1)
+    bench.joined(count=1)
     assert bench.consumer.assignment() == []
     for names in (("t-0", "t-2"), ("t-2",), ("t-1", "t-2"), ()):
         bench.group.answers.given = assigned(*names)
@@ -188,11 +178,11 @@ def rebalancing(bench: Bench) -> None:
 
 
 def test_a_cooperative_member_commits_before_it_joins() -> None:
-    bench = joined(Bench(partition_assignment_strategy="cooperative-sticky"), count=4)
+    bench = Bench(partition_assignment_strategy="cooperative-sticky").joined(count=4)
     rebalancing(bench)
     assert bench.group.committed() == [{"t-0": 4, "t-1": 4, "t-2": 4}]
     manual = Bench(partition_assignment_strategy="cooperative-sticky", enable_auto_commit=False)
-    rebalancing(joined(manual, count=4))
+    rebalancing(manual.joined(count=4))
     assert manual.group.committed() == []
 
 
@@ -200,7 +190,7 @@ def test_a_cooperative_member_commits_before_it_joins() -> None:
 def test_leaving_during_a_rebalance_commits_what_was_read_in_it(how: str) -> None:
     listener = Listener()
     bench = Bench(partition_assignment_strategy="cooperative-sticky")
-    joined(bench, count=4, listener=listener)
+    bench.joined(count=4, listener=listener)
     rebalancing(bench)
     bench.fill(2)
     bench.read()  # a member that keeps its partitions goes on reading them
@@ -217,7 +207,7 @@ def test_leaving_waits_a_moment_for_the_end_of_a_rebalance_that_it_has_joined(
 ) -> None:
     listener = Listener()
     bench = Bench(partition_assignment_strategy="cooperative-sticky")
-    joined(bench, count=4, listener=listener)
+    bench.joined(count=4, listener=listener)
     bench.group.scripts[SyncGroupRequest].append(None)
     bench.consumer.enforce_rebalance("test")
     bench.read(timeout=0.1)
@@ -240,7 +230,7 @@ def test_leaving_waits_a_moment_for_the_end_of_a_rebalance_that_it_has_joined(
 @pytest.mark.parametrize("callback", ["assigned", "revoked", "generation"])
 def test_exception_of_a_listener_is_raised_and_the_rebalance_goes_on(callback: str) -> None:
     listener = Listener()
-    bench = joined(Bench(), listener=listener)
+    bench = Bench().joined(listener=listener)
     listener.raises[callback] = RuntimeError("mine")
     bench.consumer.enforce_rebalance("test")
     with pytest.raises(RuntimeError, match="mine"):
@@ -252,7 +242,7 @@ def test_exception_of_a_listener_is_raised_and_the_rebalance_goes_on(callback: s
 
 
 def test_records_are_committed_before_partitions_are_given_up() -> None:
-    bench = joined(Bench(), count=4)
+    bench = Bench().joined(count=4)
     bench.consumer.enforce_rebalance("test")
     bench.read(timeout=0.3)
     assert bench.group.committed() == [{"t-0": 4, "t-1": 4, "t-2": 4}]
@@ -261,7 +251,7 @@ def test_records_are_committed_before_partitions_are_given_up() -> None:
 
 
 def test_auto_commit_stores_what_was_returned_before_and_nothing_twice() -> None:
-    bench = joined(Bench(auto_commit_interval_ms=1_000), count=4)
+    bench = Bench(auto_commit_interval_ms=1_000).joined(count=4)
     bench.fill(2, "t-0")
     bench.advance(1_000)
     bench.consumer.consume(1, 0)
@@ -274,7 +264,7 @@ def test_auto_commit_stores_what_was_returned_before_and_nothing_twice() -> None
 
 
 def test_without_auto_commit_only_commit_commits() -> None:
-    bench = joined(Bench(enable_auto_commit=False), count=2)
+    bench = Bench(enable_auto_commit=False).joined(count=2)
     bench.advance(20_000)
     bench.read(timeout=0)
     assert not bench.group.commits
@@ -294,7 +284,7 @@ def test_without_auto_commit_only_commit_commits() -> None:
 
 
 def test_only_stored_offsets_are_committed_where_the_user_says_what_is_processed() -> None:
-    bench = joined(Bench(enable_auto_offset_store=False), count=4)
+    bench = Bench(enable_auto_offset_store=False).joined(count=4)
     bench.consumer.store_offsets(offsets=[NativePartition("t", 1, 2)])
     with pytest.raises(ValueError, match="not assigned"):
         bench.consumer.store_offsets(offsets=[NativePartition("x", 1, 2)])
@@ -307,7 +297,7 @@ def test_only_stored_offsets_are_committed_where_the_user_says_what_is_processed
 
 def test_nothing_is_returned_or_committed_once_the_session_may_be_over() -> None:
     listener = Listener()
-    bench = joined(Bench(), count=1, listener=listener)
+    bench = Bench().joined(count=1, listener=listener)
     bench.fill(1)
     bench.group.scripts[HeartbeatRequest].extend([None] * 3)
     bench.clock.advance(11_000)  # the process slept
@@ -319,7 +309,7 @@ def test_nothing_is_returned_or_committed_once_the_session_may_be_over() -> None
 
 def test_a_member_that_is_expelled_loses_its_partitions() -> None:
     listener = Listener()
-    bench = joined(Bench(), count=1, listener=listener)
+    bench = Bench().joined(count=1, listener=listener)
     listener.calls.clear()
     bench.group.scripts[HeartbeatRequest].append(beaten(25))
     bench.advance(1_500)
@@ -332,8 +322,7 @@ def test_a_member_that_is_expelled_loses_its_partitions() -> None:
     assert listener.calls[-1] == ("assigned", ["t-0", "t-1", "t-2"])
 
 
-def test_paused_partitions_rest_until_they_are_resumed() -> None:
-    bench = joined(Bench())
+def test_paused_partitions_rest_until_they_are_resumed(bench: Bench) -> None:
     bench.consumer.pause(partitions("t-0"))
     bench.fill(1)
     assert bench.read() == ["t-1@0", "t-2@0"]
@@ -346,7 +335,7 @@ def test_paused_partitions_rest_until_they_are_resumed() -> None:
 
 def test_a_new_subscription_rebalances_and_the_old_topic_is_given_up() -> None:
     listener = Listener()
-    bench = joined(Bench(partition_assignment_strategy="cooperative-sticky"), listener=listener)
+    bench = Bench(partition_assignment_strategy="cooperative-sticky").joined(listener=listener)
     bench.group.topics["u"] = 1
     listener.calls.clear()
     bench.consumer.subscribe("u", listener=listener)
@@ -362,7 +351,7 @@ def test_a_new_subscription_rebalances_and_the_old_topic_is_given_up() -> None:
 
 
 def test_a_topic_that_grows_is_noticed_by_the_leader() -> None:
-    bench = joined(Bench(metadata_max_age_ms=30_000))
+    bench = Bench(metadata_max_age_ms=30_000).joined()
     bench.group.topics["t"] = 4
     for _ in range(40):
         bench.read(timeout=1)
@@ -397,8 +386,7 @@ def test_a_topic_that_does_not_exist_yet_is_looked_for_soon() -> None:
     assert bench.consumer.assignment() == partitions("t-0")
 
 
-def test_positions_before_and_after_records() -> None:
-    bench = joined(Bench())
+def test_positions_before_and_after_records(bench: Bench) -> None:
     assert [each.offset for each in bench.consumer.position(partitions("t-0"))] == [OFFSET_INVALID]
     bench.fill(5, "t-0")
     bench.read()
@@ -420,7 +408,7 @@ def test_a_listener_may_say_where_to_begin() -> None:
 
 def test_unsubscribing_leaves_the_group_until_the_next_subscription() -> None:
     listener = Listener()
-    bench = joined(Bench(), count=1, listener=listener)
+    bench = Bench().joined(count=1, listener=listener)
     bench.consumer.unsubscribe()
     assert listener.calls[-1] == ("revoked", ["t-0", "t-1", "t-2"])
     assert any(isinstance(s.request, LeaveGroupRequest) for s in _sent(bench))
@@ -483,8 +471,7 @@ def test_settings_may_come_ready_made_or_be_refused_by_librdkafka() -> None:
         assert consumer.events() == ()
 
 
-def test_an_interrupted_read_skips_nothing_whether_it_goes_on_or_ends() -> None:
-    bench = joined(Bench())
+def test_an_interrupted_read_skips_nothing_whether_it_goes_on_or_ends(bench: Bench) -> None:
     bench.fill(3, "t-0")
     bench.native.interrupt = KeyboardInterrupt()
     with pytest.raises(KeyboardInterrupt):
@@ -498,9 +485,9 @@ def test_an_interrupted_read_skips_nothing_whether_it_goes_on_or_ends() -> None:
     assert bench.group.offsets.get(TopicPartition("t", 0), 0) <= 3
 
 
-def test_unprocessed_records_are_not_committed_when_an_exception_leaves_the_block() -> None:
-    bench = joined(Bench())
-
+def test_unprocessed_records_are_not_committed_when_an_exception_leaves_the_block(
+    bench: Bench,
+) -> None:
     def work() -> None:
         with bench.consumer:
             bench.fill(3, "t-0")
@@ -515,8 +502,7 @@ def test_unprocessed_records_are_not_committed_when_an_exception_leaves_the_bloc
     assert bench.native.closed
 
 
-def test_records_given_back_are_read_again() -> None:
-    bench = joined(Bench())
+def test_records_given_back_are_read_again(bench: Bench) -> None:
     bench.fill(2, "t-0")
     assert bench.read() == ["t-0@0", "t-0@1"]
     bench.consumer.give_back()
@@ -524,8 +510,7 @@ def test_records_given_back_are_read_again() -> None:
 
 
 @pytest.mark.parametrize("name", ["pause", "resume", "position"])
-def test_no_second_thread_steers_a_consumer(name: str) -> None:
-    bench = joined(Bench())
+def test_no_second_thread_steers_a_consumer(bench: Bench, name: str) -> None:
     raised: list[BaseException] = []
 
     def steer() -> None:
@@ -547,7 +532,7 @@ def test_no_second_thread_steers_a_consumer(name: str) -> None:
 
 
 def test_closing_waits_no_longer_than_it_is_told_for_the_last_commit_too() -> None:
-    bench = joined(Bench(), count=1)
+    bench = Bench().joined(count=1)
     bench.group.codes[OffsetCommitRequest].extend([14] * 1_000)
     before_ms = bench.clock.now_ms()
     bench.consumer.close(timeout=2)
@@ -581,7 +566,7 @@ def test_a_listener_may_close_its_consumer_and_is_told_of_nothing_after_that(
 @pytest.mark.parametrize("callback", ["revoked", "lost"])
 def test_a_listener_that_closes_its_consumer_hears_once_of_what_it_gives_up(callback: str) -> None:
     listener = Listener()
-    bench = joined(Bench(), count=1, listener=listener)
+    bench = Bench().joined(count=1, listener=listener)
     listener.calls.clear()
     listener.hooks[callback] = lambda _: bench.consumer.close()
     if callback == "lost":
@@ -610,7 +595,7 @@ def test_an_assignor_may_close_the_consumer_too() -> None:
 
 
 def test_the_callback_of_a_commit_may_close_the_consumer() -> None:
-    bench = joined(Bench(), count=1)
+    bench = Bench().joined(count=1)
     bench.consumer.commit(callback=lambda *_: bench.consumer.close())
     assert bench.read() == []
     assert bench.native.closed
@@ -619,7 +604,7 @@ def test_the_callback_of_a_commit_may_close_the_consumer() -> None:
 def test_a_fork_of_the_process_may_neither_use_nor_end_the_consumer(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    bench = joined(Bench(), count=1)
+    bench = Bench().joined(count=1)
     with monkeypatch.context() as child:
         child.setattr("os.getpid", lambda: -1)
         for use in (bench.read, bench.consumer.commit, bench.consumer.give_back):
@@ -634,7 +619,7 @@ def test_a_fork_of_the_process_may_neither_use_nor_end_the_consumer(
 
 
 def test_the_group_does_not_wait_for_the_garbage_collector_to_find_a_dropped_consumer() -> None:
-    bench = joined(Bench(), listener=Listener())
+    bench = Bench().joined(listener=Listener())
     gc.collect()
     gc.disable()
     try:
@@ -648,15 +633,16 @@ def test_one_that_its_listener_refers_to_ends_with_the_garbage_collector() -> No
     bench = Bench()
     listener = Listener()
     listener.hooks["back"] = bench.consumer
-    joined(bench, listener=listener)
+    bench.joined(listener=listener)
     del bench.consumer, listener
     bench.session = None  # type: ignore[assignment]  # nobody else may keep it
     gc.collect()
     assert bench.group.ended.done()
 
 
-def test_librdkafka_is_served_while_the_membership_is_in_doubt_and_no_record_is_lost() -> None:
-    bench = joined(Bench())
+def test_librdkafka_is_served_while_the_membership_is_in_doubt_and_no_record_is_lost(
+    bench: Bench,
+) -> None:
     bench.fill(2)
     bench.group.scripts[HeartbeatRequest].extend([None] * 50)
     bench.advance(10_000)  # the session
@@ -704,8 +690,7 @@ def test_a_logger_of_the_user_s_gets_every_line() -> None:
     assert made[0]["logger"] is mine
 
 
-def test_a_timeout_that_is_no_number_is_named() -> None:
-    bench = joined(Bench())
+def test_a_timeout_that_is_no_number_is_named(bench: Bench) -> None:
     with pytest.raises(TypeError, match="seconds or None, not '1'"):
         bench.consumer.poll("1")  # type: ignore[arg-type]  # what is tested
 
@@ -743,7 +728,7 @@ def test_a_reported_load_goes_with_the_next_join() -> None:
 
 
 def test_the_cluster_can_be_asked_through_it() -> None:
-    bench = joined(Bench(), count=3)
+    bench = Bench().joined(count=3)
     assert bench.consumer.get_watermark_offsets(TopicPartition("t", 1), 1) == (0, 3)
     with pytest.raises(KafkaException, match="TIMED_OUT"):
         bench.consumer.get_watermark_offsets(NativePartition("u", 0))
@@ -765,7 +750,7 @@ def test_repr_of_a_consumer_names_group_member_and_state() -> None:
     )
     with pytest.raises(NoGenerationError):
         bench.consumer.consumer_group_metadata()
-    joined(bench)
+    bench.joined()
     assert repr(bench.consumer) == (
         "GroupConsumer(group='g', member='consumer-1', generation=1, stable, owns=3)"
     )
@@ -775,8 +760,7 @@ def test_repr_of_a_consumer_names_group_member_and_state() -> None:
     assert "closed" in repr(bench.consumer)
 
 
-def test_processed_records_are_not_given_back() -> None:
-    bench = joined(Bench())
+def test_processed_records_are_not_given_back(bench: Bench) -> None:
     bench.fill(2, "t-0")
     assert bench.read(1) == ["t-0@0"]
     bench.consumer.count_processed()

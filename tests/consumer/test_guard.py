@@ -93,10 +93,7 @@ def test_whatever_interrupts_a_call_lets_others_in_afterwards() -> None:
     assert places >= 6
 
 
-def test_a_real_signal_at_any_time_keeps_no_other_thread_out() -> None:
-    bench = Bench()
-    bench.consumer.subscribe("t")
-    bench.read(timeout=0.3)
+def test_a_real_signal_at_any_time_keeps_no_other_thread_out(bench: Bench) -> None:
     interrupted = 0
 
     def interrupt(*_: object) -> None:

@@ -2,7 +2,7 @@
 
 import threading
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -73,9 +73,15 @@ class Rig:
 
 
 @pytest.fixture
-def rigs() -> Iterator[list[Rig]]:
+def make() -> Iterator[Callable[..., Rig]]:
+    """Makes rigs, which end with the test."""
     made: list[Rig] = []
-    yield made
+
+    def one(**options: Any) -> Rig:
+        made.append(Rig(**options))
+        return made[-1]
+
+    yield one
     for rig in made:
         for gate in rig.handler.gates.values():
             gate.set()
@@ -83,9 +89,8 @@ def rigs() -> Iterator[list[Rig]]:
 
 
 @pytest.fixture
-def rig(rigs: list[Rig]) -> Rig:
-    rigs.append(Rig(max_waiting=10, batch=4))
-    return rigs[0]
+def rig(make: Callable[..., Rig]) -> Rig:
+    return make(max_waiting=10, batch=4)
 
 
 def test_each_partition_is_processed_in_order_beside_the_others(rig: Rig) -> None:
@@ -143,9 +148,8 @@ def test_a_revocation_waits_for_the_handler_at_work_and_drops_the_rest(rig: Rig)
     assert rig.bench.group.committed()[-1] == {"t-1": 1}
 
 
-def test_a_handler_that_hangs_holds_a_rebalance_for_so_long_only(rigs: list[Rig]) -> None:
-    rig = Rig(revoke_timeout=0.0)
-    rigs.append(rig)
+def test_a_handler_that_hangs_holds_a_rebalance_for_so_long_only(make: Callable[..., Rig]) -> None:
+    rig = make(revoke_timeout=0.0)
     rig.handler.gates[1] = threading.Event()
     rig.bench.fill(3, "t-1")
     rig.processor.step(0)
@@ -168,9 +172,8 @@ def test_queued_records_of_a_lost_partition_are_dropped_at_once(rig: Rig) -> Non
     assert not rig.bench.group.commits
 
 
-def test_a_poison_record_comes_out_and_is_not_committed(rigs: list[Rig]) -> None:
-    rig = Rig()
-    rigs.append(rig)
+def test_a_poison_record_comes_out_and_is_not_committed(make: Callable[..., Rig]) -> None:
+    rig = make()
     rig.handler.fails_at = (0, 2)
     rig.bench.fill(5, "t-0")
     rig.processor.step(0)
@@ -183,7 +186,7 @@ def test_a_poison_record_comes_out_and_is_not_committed(rigs: list[Rig]) -> None
 
 @pytest.mark.parametrize("kind", ["generator", "coroutine"])
 def test_a_handler_whose_code_does_not_run_counts_nothing_as_processed(
-    rigs: list[Rig], kind: str
+    make: Callable[..., Rig], kind: str
 ) -> None:
     def generator(message: Message) -> Iterator[None]:
         yield
@@ -191,8 +194,7 @@ def test_a_handler_whose_code_does_not_run_counts_nothing_as_processed(
     async def coroutine(message: Message) -> None:
         """Nobody awaits it."""
 
-    rig = Rig(on_error=lambda message, error: True)
-    rigs.append(rig)
+    rig = make(on_error=lambda message, error: True)
     rig.processor._handler = {"generator": generator, "coroutine": coroutine}[kind]
     rig.bench.fill(5, "t-0")
     rig.processor.step(0)
@@ -203,7 +205,7 @@ def test_a_handler_whose_code_does_not_run_counts_nothing_as_processed(
     assert rig.bench.group.committed() == []
 
 
-def test_a_poison_record_may_be_passed_over(rigs: list[Rig]) -> None:
+def test_a_poison_record_may_be_passed_over(make: Callable[..., Rig]) -> None:
     dead_letters: list[int] = []
 
     def pass_over(message: Message, error: Exception) -> bool:
@@ -211,8 +213,7 @@ def test_a_poison_record_may_be_passed_over(rigs: list[Rig]) -> None:
         dead_letters.append(message.offset() or 0)
         return True
 
-    rig = Rig(on_error=pass_over)
-    rigs.append(rig)
+    rig = make(on_error=pass_over)
     rig.handler.fails_at = (0, 2)
     rig.bench.fill(5, "t-0")
     rig.take()
@@ -220,9 +221,10 @@ def test_a_poison_record_may_be_passed_over(rigs: list[Rig]) -> None:
     assert rig.handler.seen[0] == [0, 1, 3, 4]
 
 
-def test_a_record_is_tried_again_later_while_other_partitions_go_on(rigs: list[Rig]) -> None:
-    rig = Rig(on_error=lambda message, error: 2.5, workers=1)
-    rigs.append(rig)
+def test_a_record_is_tried_again_later_while_other_partitions_go_on(
+    make: Callable[..., Rig],
+) -> None:
+    rig = make(on_error=lambda message, error: 2.5, workers=1)
     rig.handler.fails_at = (0, 1)
     rig.bench.fill(3, "t-0")
     rig.bench.fill(3, "t-1")
@@ -240,10 +242,9 @@ def test_a_record_is_tried_again_later_while_other_partitions_go_on(rigs: list[R
 
 
 def test_a_record_that_waits_for_its_next_attempt_is_left_to_the_next_owner(
-    rigs: list[Rig],
+    make: Callable[..., Rig],
 ) -> None:
-    rig = Rig(on_error=lambda message, error: 60.0)
-    rigs.append(rig)
+    rig = make(on_error=lambda message, error: 60.0)
     rig.handler.fails_at = (0, 1)
     rig.bench.fill(3, "t-0")
     rig.take()
@@ -251,9 +252,8 @@ def test_a_record_that_waits_for_its_next_attempt_is_left_to_the_next_owner(
     assert rig.bench.group.committed() == [{"t-0": 1}]
 
 
-def test_a_delay_that_is_none_ends_the_run_with_its_value(rigs: list[Rig]) -> None:
-    rig = Rig(on_error=lambda message, error: float("nan"))
-    rigs.append(rig)
+def test_a_delay_that_is_none_ends_the_run_with_its_value(make: Callable[..., Rig]) -> None:
+    rig = make(on_error=lambda message, error: float("nan"))
     rig.handler.fails_at = (0, 0)
     rig.bench.fill(1, "t-0")
     rig.processor.step(0)
@@ -278,10 +278,9 @@ def test_a_consumer_that_commits_what_it_has_only_read_is_refused() -> None:
 
 @pytest.mark.parametrize("code", [KafkaError._AUTO_OFFSET_RESET, KafkaError._BAD_MSG])
 def test_only_an_error_after_which_a_partition_is_read_no_more_ends_it(
-    rigs: list[Rig], code: int
+    make: Callable[..., Rig], code: int
 ) -> None:
-    rig = Rig()
-    rigs.append(rig)
+    rig = make()
     failed = Failed(KafkaError(code))
     rig.bench.native.consume = lambda *_: [failed]  # type: ignore[method-assign]  # as librdkafka does
     rig.processor.step(0)

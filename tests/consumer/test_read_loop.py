@@ -1,20 +1,12 @@
 """Test how often the membership is looked after while records come, and how long a read waits."""
 
 from itertools import pairwise
-from typing import Any
 
 import pytest
 from pytest_mock import MockerFixture
 
 from groupsdk.errors import ConfigError
 from tests.consumer.rig import Bench, Record
-
-
-def joined(**settings: Any) -> Bench:
-    bench = Bench(**settings)
-    bench.consumer.subscribe("t")
-    bench.read(timeout=0.3)
-    return bench
 
 
 def looks(bench: Bench) -> list[int]:
@@ -29,8 +21,7 @@ def looks(bench: Bench) -> list[int]:
     return times
 
 
-def test_while_records_come_the_membership_is_looked_after_every_25_ms() -> None:
-    bench = joined()
+def test_while_records_come_the_membership_is_looked_after_every_25_ms(bench: Bench) -> None:
     times = looks(bench)
     for _ in range(20):
         bench.fill(1, "t-0")
@@ -39,8 +30,9 @@ def test_while_records_come_the_membership_is_looked_after_every_25_ms() -> None
     assert [later - earlier for earlier, later in pairwise(times)] == [25, 25, 25]
 
 
-def test_while_nothing_comes_the_membership_is_looked_after_four_times_a_second() -> None:
-    bench = joined()
+def test_while_nothing_comes_the_membership_is_looked_after_four_times_a_second(
+    bench: Bench,
+) -> None:
     times = looks(bench)
     for _ in range(20):
         assert bench.read(timeout=0.1) == []
@@ -48,8 +40,7 @@ def test_while_nothing_comes_the_membership_is_looked_after_four_times_a_second(
     assert 7 <= len(times) <= 12
 
 
-def test_after_a_calm_time_the_membership_is_looked_after_once_a_second() -> None:
-    bench = joined()
+def test_after_a_calm_time_the_membership_is_looked_after_once_a_second(bench: Bench) -> None:
     bench.read(timeout=3)
     times = looks(bench)
     bench.read(timeout=5)
@@ -57,8 +48,7 @@ def test_after_a_calm_time_the_membership_is_looked_after_once_a_second() -> Non
     assert 4 <= len(times) <= 12
 
 
-def test_news_of_the_engine_are_handled_within_50_ms_while_no_record_comes() -> None:
-    bench = joined()
+def test_news_of_the_engine_are_handled_within_50_ms_while_no_record_comes(bench: Bench) -> None:
     bench.read(timeout=0.1)
     times, idle = looks(bench), bench.native.idle
     woken_ms: list[int] = []
@@ -86,8 +76,7 @@ def waits(bench: Bench) -> list[float]:
     return times
 
 
-def test_waits_are_longer_after_two_seconds_without_a_record() -> None:
-    bench = joined()
+def test_waits_are_longer_after_two_seconds_without_a_record(bench: Bench) -> None:
     bench.fill(1, "t-0")
     assert bench.read(1) == ["t-0@0"]
     times = waits(bench)
@@ -104,8 +93,7 @@ def test_waits_are_longer_after_two_seconds_without_a_record() -> None:
     assert max(times) == 0.05
 
 
-def test_waits_are_short_while_the_group_rebalances_and_for_two_seconds_after() -> None:
-    bench = joined()
+def test_waits_are_short_while_the_group_rebalances_and_for_two_seconds_after(bench: Bench) -> None:
     bench.read(timeout=3)
     times = waits(bench)
     bench.read(timeout=0.3)
@@ -121,7 +109,7 @@ def test_waits_are_short_while_the_group_rebalances_and_for_two_seconds_after() 
 def test_after_a_calm_time_a_read_ends_with_the_first_record_and_has_those_that_came_with_it() -> (
     None
 ):
-    bench = joined()
+    bench = Bench().joined()
     bench.read(timeout=3)
     idle = bench.native.idle
 
@@ -148,8 +136,7 @@ def test_after_a_calm_time_a_read_ends_with_the_first_record_and_has_those_that_
     assert bench.read(2, timeout=1) == ["t-0@2"]
 
 
-def test_an_interruption_between_the_first_record_and_the_others_loses_none() -> None:
-    bench = joined()
+def test_an_interruption_between_the_first_record_and_the_others_loses_none(bench: Bench) -> None:
     bench.read(timeout=3)
     bench.fill(3, "t-0")
     consume = bench.native.consume
@@ -166,8 +153,7 @@ def test_an_interruption_between_the_first_record_and_the_others_loses_none() ->
     assert bench.read(500) == ["t-0@0", "t-0@1", "t-0@2"]
 
 
-def test_changed_subscription_is_handled_by_the_next_read() -> None:
-    bench = joined()
+def test_changed_subscription_is_handled_by_the_next_read(bench: Bench) -> None:
     bench.read(timeout=0.1)
     times = looks(bench)
     bench.consumer.enforce_rebalance()
@@ -176,8 +162,7 @@ def test_changed_subscription_is_handled_by_the_next_read() -> None:
     assert times[0] == began_ms
 
 
-def test_a_commit_in_the_background_is_settled_while_nothing_comes() -> None:
-    bench = joined()
+def test_a_commit_in_the_background_is_settled_while_nothing_comes(bench: Bench) -> None:
     bench.fill(1, "t-0")
     bench.read(1)
     bench.read(timeout=0.1)
@@ -188,15 +173,14 @@ def test_a_commit_in_the_background_is_settled_while_nothing_comes() -> None:
 
 
 def test_offsets_are_committed_on_time_while_nothing_comes() -> None:
-    bench = joined(auto_commit_interval_ms=1_000)
+    bench = Bench(auto_commit_interval_ms=1_000).joined()
     bench.fill(1, "t-0")
     assert bench.read(1) == ["t-0@0"]
     bench.read(timeout=1.05)
     assert bench.group.committed() == [{"t-0": 1}]
 
 
-def test_an_interruption_while_nothing_comes_has_the_membership_looked_after() -> None:
-    bench = joined()
+def test_an_interruption_while_nothing_comes_has_the_membership_looked_after(bench: Bench) -> None:
     bench.read(timeout=0.1)
     times = looks(bench)
     bench.native.interrupt = KeyboardInterrupt()
@@ -209,7 +193,7 @@ def test_an_interruption_while_nothing_comes_has_the_membership_looked_after() -
 
 
 def test_after_the_end_of_the_session_no_read_goes_without_a_look() -> None:
-    bench = joined(max_poll_interval_ms=600_000, enable_auto_commit=False)
+    bench = Bench(max_poll_interval_ms=600_000, enable_auto_commit=False).joined()
     bench.read(timeout=0)
     until_ms = bench.session.member.held_until_ms()
     assert until_ms is not None
@@ -221,16 +205,16 @@ def test_after_the_end_of_the_session_no_read_goes_without_a_look() -> None:
     assert not bench.session.quiet(bench.clock.now_ms())
 
 
-def test_positions_are_not_asked_for_while_nothing_comes(mocker: MockerFixture) -> None:
-    bench = joined()
+def test_positions_are_not_asked_for_while_nothing_comes(
+    bench: Bench, mocker: MockerFixture
+) -> None:
     bench.read(timeout=0.5)
     position = mocker.spy(bench.native, "position")
     bench.read(timeout=0.9)
     assert position.call_count == 0
 
 
-def test_news_of_the_engine_are_handled_before_the_next_record() -> None:
-    bench = joined()
+def test_news_of_the_engine_are_handled_before_the_next_record(bench: Bench) -> None:
     bench.fill(2, "t-0")
     bench.read(1)
     times = looks(bench)
@@ -240,8 +224,9 @@ def test_news_of_the_engine_are_handled_before_the_next_record() -> None:
 
 
 @pytest.mark.parametrize("timeout", [0, 0.003, 0.2])
-def test_a_read_waits_as_long_as_it_was_told_whether_a_look_is_due_or_not(timeout: float) -> None:
-    bench = joined()
+def test_a_read_waits_as_long_as_it_was_told_whether_a_look_is_due_or_not(
+    bench: Bench, timeout: float
+) -> None:
     bench.fill(1, "t-0")
     bench.read(1)
     for _ in range(3):
@@ -251,8 +236,7 @@ def test_a_read_waits_as_long_as_it_was_told_whether_a_look_is_due_or_not(timeou
 
 
 @pytest.mark.parametrize("after_ms", [3, 30_000])
-def test_a_negative_timeout_is_none(after_ms: int) -> None:
-    bench = joined()
+def test_a_negative_timeout_is_none(bench: Bench, after_ms: int) -> None:
     bench.fill(1, "t-0")
     bench.read(1)
     began_ms, idle = bench.clock.now_ms(), bench.native.idle
@@ -266,8 +250,7 @@ def test_a_negative_timeout_is_none(after_ms: int) -> None:
     assert len(bench.read(1, -1)) == 1
 
 
-def test_a_wakeup_ends_one_read() -> None:
-    bench = joined()
+def test_a_wakeup_ends_one_read(bench: Bench) -> None:
     bench.consumer.wakeup()
     began_ms = bench.clock.now_ms()
     assert bench.read(1, 10) == []
@@ -281,8 +264,7 @@ def test_nothing_is_read_before_something_is_subscribed_to() -> None:
         Bench().read()
 
 
-def test_no_records_are_asked_for_and_none_come_at_once() -> None:
-    bench = joined()
+def test_no_records_are_asked_for_and_none_come_at_once(bench: Bench) -> None:
     bench.fill(1, "t-0")
     began_ms = bench.clock.now_ms()
     assert bench.consumer.consume(0) == []

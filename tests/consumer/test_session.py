@@ -16,10 +16,7 @@ from tests.consumer.rig import Bench, BrokerAssignedGroup, FakeNative, Listener,
 def test_a_failed_commit_before_revocation_is_logged_and_holds_nothing_up(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    bench = Bench()
-    bench.fill(1)
-    bench.consumer.subscribe("t")
-    bench.read()
+    bench = Bench().joined(count=1)
     bench.group.codes[OffsetCommitRequest].append(12)
     bench.consumer.enforce_rebalance("test")
     bench.read(timeout=0)
@@ -29,10 +26,7 @@ def test_a_failed_commit_before_revocation_is_logged_and_holds_nothing_up(
 
 @pytest.mark.parametrize("code", [3, 100], ids=["UNKNOWN_TOPIC_OR_PARTITION", "UNKNOWN_TOPIC_ID"])
 def test_a_commit_before_revocation_is_not_repeated_for_a_topic_that_is_gone(code: int) -> None:
-    bench = Bench()
-    bench.fill(1)
-    bench.consumer.subscribe("t")
-    bench.read()
+    bench = Bench().joined(count=1)
     bench.group.codes[OffsetCommitRequest].extend([code] * 1_000)
     bench.consumer.enforce_rebalance("test")
     began_ms = bench.clock.now_ms()
@@ -43,10 +37,7 @@ def test_a_commit_before_revocation_is_not_repeated_for_a_topic_that_is_gone(cod
 
 
 def test_a_commit_before_revocation_is_repeated_after_what_passes() -> None:
-    bench = Bench()
-    bench.fill(1)
-    bench.consumer.subscribe("t")
-    bench.read()
+    bench = Bench().joined(count=1)
     bench.group.codes[OffsetCommitRequest].extend([14, 14])
     bench.consumer.enforce_rebalance("test")
     bench.read(timeout=0)
@@ -56,10 +47,7 @@ def test_a_commit_before_revocation_is_repeated_after_what_passes() -> None:
 def test_an_auto_commit_that_fails_is_made_again_at_the_next_interval(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    bench = Bench(auto_commit_interval_ms=1_000)
-    bench.fill(1)
-    bench.consumer.subscribe("t")
-    bench.read()
+    bench = Bench(auto_commit_interval_ms=1_000).joined(count=1)
     bench.group.codes[OffsetCommitRequest].append(12)
     bench.advance(1_000)
     bench.read(timeout=0)
@@ -90,10 +78,7 @@ def test_commits_that_a_newer_one_replaces_fail_in_silence(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """As after a pause of the broker, in which an auto commit was made each second."""
-    bench = Bench(enable_auto_commit=False)
-    bench.fill(100)
-    bench.consumer.subscribe("t")
-    bench.read()
+    bench = Bench(enable_auto_commit=False).joined(count=100)
     (where,) = partitions("t-0")
     bench.group.codes[OffsetCommitRequest].extend([7] * 17)
     for offset in range(1, 18):
@@ -201,11 +186,8 @@ def test_second_client_gets_the_newest_credentials(mocker: MockerFixture) -> Non
 
 
 def test_a_client_is_kept_while_there_is_no_other(
-    mocker: MockerFixture, caplog: pytest.LogCaptureFixture
+    bench: Bench, mocker: MockerFixture, caplog: pytest.LogCaptureFixture
 ) -> None:
-    bench = Bench()
-    bench.consumer.subscribe("t")
-    bench.read()
     connect = mocker.patch.object(bench, "connect", side_effect=ConfigError("s3cret"))
     bench.forget_brokers()
     bench.fill(1)

@@ -7,9 +7,7 @@ from tests.consumer.rig import Bench
 
 
 def test_deleted_topics_cause_a_rebalance_without_them() -> None:
-    bench = Bench(metadata_max_age_ms=10_000)
-    bench.consumer.subscribe("t")
-    bench.read(timeout=0.3)
+    bench = Bench(metadata_max_age_ms=10_000).joined()
     before = sum(isinstance(each, MetadataRequest) for each in bench.group.requests)
     bench.group.topics = {}
     for _ in range(15):

@@ -148,14 +148,18 @@ class Rig:
         assert self.producer.state == "ready"
 
 
+@pytest.fixture
+def rig() -> Rig:
+    return Rig()
+
+
 @pytest.fixture(autouse=True)
 def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("groupsdk.consumer.transactions.time.sleep", lambda _: None)
     monkeypatch.setattr(TransactionLoop, "_connect_other", lambda _: Brokers(False))
 
 
-def test_records_and_offsets_are_committed_together() -> None:
-    rig = Rig()
+def test_records_and_offsets_are_committed_together(rig: Rig) -> None:
     rig.drain()
     rig.check()
     assert rig.producer.calls.count("init") == 1
@@ -164,8 +168,9 @@ def test_records_and_offsets_are_committed_together() -> None:
 
 
 @pytest.mark.parametrize("name", ["init", "begin", "offsets", "commit"])
-def test_passing_transaction_error_is_retried(name: str, caplog: pytest.LogCaptureFixture) -> None:
-    rig = Rig()
+def test_passing_transaction_error_is_retried(
+    rig: Rig, name: str, caplog: pytest.LogCaptureFixture
+) -> None:
     rig.producer.errors[name] = [failing(KafkaError._TIMED_OUT, retriable=True) for _ in range(5)]
     rig.drain()
     rig.check()
@@ -175,8 +180,9 @@ def test_passing_transaction_error_is_retried(name: str, caplog: pytest.LogCaptu
 
 
 @pytest.mark.parametrize("name", ["begin", "produce", "offsets", "commit"])
-def test_a_failed_transaction_is_aborted_and_its_records_are_read_again(name: str) -> None:
-    rig = Rig()
+def test_a_failed_transaction_is_aborted_and_its_records_are_read_again(
+    rig: Rig, name: str
+) -> None:
     code = KafkaError._STATE if name == "produce" else KafkaError.ILLEGAL_GENERATION
     rig.producer.errors[name] = [failing(code, abort=name != "produce") for _ in range(3)]
     # which has its own errors that pass
@@ -197,8 +203,7 @@ def test_a_batch_that_can_never_be_committed_is_an_error_in_the_end() -> None:
 
 
 @pytest.mark.parametrize("name", ["init", "begin", "offsets", "commit", "abort"])
-def test_a_producer_that_is_fenced_ends_the_loop_for_good(name: str) -> None:
-    rig = Rig()
+def test_a_producer_that_is_fenced_ends_the_loop_for_good(rig: Rig, name: str) -> None:
     rig.producer.errors[name] = [failing(KafkaError._FENCED, fatal=True)]
     if name == "abort":
         rig.producer.errors["offsets"] = [failing(KafkaError.UNKNOWN_MEMBER_ID, abort=True)]
@@ -211,8 +216,7 @@ def test_a_producer_that_is_fenced_ends_the_loop_for_good(name: str) -> None:
     assert rig.producer.committed == []
 
 
-def test_a_transaction_whose_abort_is_refused_ends_the_loop_for_good() -> None:
-    rig = Rig()
+def test_a_transaction_whose_abort_is_refused_ends_the_loop_for_good(rig: Rig) -> None:
     rig.producer.errors["offsets"] = [failing(KafkaError.UNKNOWN_MEMBER_ID, abort=True)]
     rig.producer.errors["abort"] = [failing(KafkaError.INVALID_TXN_STATE)]
     with pytest.raises(TransactionFatalError, match="could not be aborted"):
@@ -220,9 +224,8 @@ def test_a_transaction_whose_abort_is_refused_ends_the_loop_for_good() -> None:
 
 
 def test_offsets_that_librdkafka_sends_for_ever_end_the_loop_for_good(
-    monkeypatch: pytest.MonkeyPatch,
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    rig = Rig()
     rig.drain()
     monkeypatch.setattr("groupsdk.consumer.transactions._HUNG_S", 0.05)
     never = threading.Event()
@@ -262,17 +265,15 @@ def test_a_handler_whose_code_does_not_run_commits_nothing() -> None:
     assert rig.producer.state == "ready"
 
 
-def test_a_full_queue_is_waited_for() -> None:
-    rig = Rig()
+def test_a_full_queue_is_waited_for(rig: Rig) -> None:
     rig.producer.full = 3
     rig.drain()
     rig.check()
 
 
 def test_without_a_generation_the_batch_is_for_the_next_owner(
-    caplog: pytest.LogCaptureFixture, mocker: MockerFixture
+    rig: Rig, caplog: pytest.LogCaptureFixture, mocker: MockerFixture
 ) -> None:
-    rig = Rig()
     rig.loop.step(0.5)
     consume = rig.bench.consumer.consume
 
@@ -315,9 +316,8 @@ def test_a_broker_that_is_gone_at_the_end_is_waited_for_so_long() -> None:
     ],
 )
 def test_producer_that_alone_reaches_no_broker_ends_the_loop(
-    mocker: MockerFixture, producers: list[bool], others: list[bool], is_lost: bool
+    rig: Rig, mocker: MockerFixture, producers: list[bool], others: list[bool], is_lost: bool
 ) -> None:
-    rig = Rig()
     other = Brokers(*others)
     mocker.patch.object(rig.loop, "_connect_other", return_value=other)
     mocker.patch.object(rig.producer, "list_topics", Brokers(*producers).list_topics, create=True)
