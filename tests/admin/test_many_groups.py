@@ -11,11 +11,6 @@ from groupsdk.admin.many_groups import describe_listed, lags_of
 from groupsdk.broker.embedded import EmbeddedBroker
 from groupsdk.testing import LocalKafka
 from groupsdk.wire.messages.consumer_groups import ShareGroupHeartbeatRequest
-from groupsdk.wire.messages.offsets import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
-)
 from groupsdk.wire.messages.streams_groups import (
     Assignment,
     DescribedGroup,
@@ -24,7 +19,7 @@ from groupsdk.wire.messages.streams_groups import (
     TaskIds,
     Topology,
 )
-from tests.broker.clients import connect
+from tests.broker.clients import commit_request, connect
 from tests.cli.peers import librdkafka, own_protocol, produce
 from tests.support.topics import create_topic
 from tests.support.workers import eventually
@@ -39,15 +34,6 @@ def ask(servers: str, question: Callable[[ClusterClient], Awaitable[T]]) -> T:
             return await question(client)
 
     return asyncio.run(asked())
-
-
-def commit(broker: EmbeddedBroker, group_id: str, offset: int) -> None:
-    """Commits without a member, which makes a group."""
-    partitions = (OffsetCommitRequestPartition(0, offset),)
-    topics = (OffsetCommitRequestTopic("t", partitions=partitions),)
-    with connect(broker) as client:
-        answer = client.ask(OffsetCommitRequest(group_id, topics=topics), 9)
-    assert answer.topics[0].partitions[0].error_code == 0
 
 
 def test_many_groups_are_described_as_each_alone() -> None:
@@ -65,8 +51,10 @@ def test_many_groups_are_described_as_each_alone() -> None:
     with EmbeddedBroker(topics={"t": 4}) as broker:
         servers = broker.bootstrap_servers
         produce(servers, "t", {0: 10})
-        for number in range(120):
-            commit(broker, f"commits-{number:03d}", number % 10)
+        with connect(broker) as committing:
+            for number in range(120):
+                asked = commit_request(f"commits-{number:03d}", number % 10)
+                assert committing.ask(asked, 9).topics[0].partitions[0].error_code == 0
         with (
             own_protocol(servers, "own"),
             librdkafka(servers, "modern", "t", group_protocol="consumer"),

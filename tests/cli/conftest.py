@@ -5,10 +5,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+import click
 import pytest
 
 from groupsdk.broker.embedded import EmbeddedBroker
-from groupsdk.cli.main import main
+from groupsdk.cli.command import CommandGroup
+from groupsdk.cli.main import groupsdk, main
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +33,32 @@ class Ran:
 
 
 Run = Callable[..., Ran]
+
+
+def commands() -> list[tuple[str, ...]]:
+    """Lists every command by its words."""
+    context = click.Context(groupsdk)
+    found: list[tuple[str, ...]] = []
+    waiting: list[tuple[str, ...]] = [(name,) for name in groupsdk.list_commands(context)]
+    while waiting:
+        words = waiting.pop()
+        command = command_of(words)
+        if isinstance(command, CommandGroup):
+            waiting += [(*words, name) for name in command.list_commands(context)]
+        else:
+            found.append(words)
+    return sorted(found)
+
+
+def command_of(words: tuple[str, ...]) -> click.Command:
+    """Finds a command by its words."""
+    command: click.Command = groupsdk
+    for word in words:
+        assert isinstance(command, CommandGroup)
+        found = command.get_command(click.Context(command), word)
+        assert found is not None
+        command = found
+    return command
 
 
 @pytest.fixture

@@ -9,8 +9,6 @@ from typing import Any
 
 import pytest
 from confluent_kafka import TopicPartition
-from confluent_kafka.admin import AdminClient
-from confluent_kafka.cimpl import NewTopic
 
 from groupsdk.testing import LocalKafka
 from tests.cli.conftest import Run
@@ -18,6 +16,7 @@ from tests.cli.peers import crew, franz_go, kafka_python, librdkafka, own_protoc
 from tests.support.go import built_go
 from tests.support.java import JavaProgram
 from tests.support.old_kafka import OldKafka
+from tests.support.topics import create_topic
 from tests.support.workers import eventually
 
 
@@ -66,9 +65,8 @@ def ours(run: Run, kafka: LocalKafka) -> Callable[..., Any]:
 @pytest.fixture
 def topic(kafka: LocalKafka, group_id: str) -> str:
     """A topic of three partitions with records."""
-    admin = AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
     name = f"t-{group_id}"[:200]
-    admin.create_topics([NewTopic(name, 3, 1)])[name].result(60)
+    create_topic(kafka.bootstrap_servers, name, 3)
     produce(kafka.bootstrap_servers, name, {0: _RECORDS, 1: _RECORDS, 2: _RECORDS})
     return name
 
@@ -280,8 +278,7 @@ def test_members_are_removed_from_groups_of_both_protocols(
 def test_a_kafka_of_2018_is_understood(kafka_installed: None, run: Run) -> None:
     with OldKafka("2.1.1") as kafka:
         servers = ("--bootstrap-servers", kafka.bootstrap_servers)
-        admin = AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
-        admin.create_topics([NewTopic("t", 2, 1)])["t"].result(60)
+        create_topic(kafka.bootstrap_servers, "t", 2)
         produce(kafka.bootstrap_servers, "t", {0: 5, 1: 5})
         with librdkafka(kafka.bootstrap_servers, "g", "t") as consumer:
             consumer.commit(offsets=[TopicPartition("t", 0, 3)], asynchronous=False)

@@ -41,7 +41,7 @@ from groupsdk.assignment import TopicPartition
 from groupsdk.cli import watch as watching
 from groupsdk.cli.connection import Connection
 from groupsdk.cli.log import LogView
-from groupsdk.cli.main import groupsdk, main
+from groupsdk.cli.main import main
 from groupsdk.cli.process import set_up_logging
 from groupsdk.connect.store.status_backing_store import for_log
 from groupsdk.error_code import ErrorCode
@@ -52,7 +52,7 @@ from groupsdk.telemetry.json_log import JsonFormatter
 from groupsdk.wire.coordinator_records import offsets_log
 from groupsdk.wire.coordinator_records.offset_commit import OffsetCommitKey, OffsetCommitValue
 from groupsdk.wire.records.record import Record
-from tests.cli.conftest import Ran, Run
+from tests.cli.conftest import Ran, Run, commands
 from tests.history.report.small import small_report
 
 
@@ -237,21 +237,8 @@ ELSEWHERE = {
 }
 
 
-def leaves(command: click.Command, prefix: str = "") -> list[str]:
-    """The names of the commands that are no groups of commands."""
-    if not isinstance(command, click.Group):
-        return [prefix]
-    context = click.Context(command)
-    found: list[str] = []
-    for name in command.list_commands(context):
-        below = command.get_command(context, name)
-        assert below is not None
-        found += leaves(below, f"{prefix} {name}".strip())
-    return found
-
-
 def test_every_command_is_held() -> None:
-    assert {*COMMANDS, *ELSEWHERE} == {*leaves(groupsdk)}
+    assert {*COMMANDS, *ELSEWHERE} == {" ".join(words) for words in commands()}
 
 
 @pytest.mark.parametrize("name", COMMANDS)

@@ -21,6 +21,7 @@ from tests.cli.peers import librdkafka, produce
 from tests.examples.process import ExampleProcess
 from tests.support.brokers import STEADY
 from tests.support.cases import each_case
+from tests.support.topics import create_topic
 
 
 pytestmark = pytest.mark.timeout(300)
@@ -208,11 +209,7 @@ def test_wrong_use_of_log_is_explained(words: tuple[str, ...], text: str, run: R
 def test_files_are_dumped_as_kafkas_tool_does(own_kafka: object, tmp_path: Path, run: Run) -> None:
     assert callable(own_kafka)
     kafka: LocalKafka = own_kafka(data_dir=tmp_path / "kafka", properties=STEADY)
-    from confluent_kafka.admin import AdminClient
-    from confluent_kafka.cimpl import NewTopic
-
-    admin = AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
-    admin.create_topics([NewTopic("t", 2, 1)])["t"].result(60)
+    create_topic(kafka.bootstrap_servers, "t", 2)
     produce(kafka.bootstrap_servers, "t", {0: 3})
     read_all(kafka.bootstrap_servers, "a")
     live = run("log", "--json", "--bootstrap-servers", kafka.bootstrap_servers).lines

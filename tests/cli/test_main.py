@@ -9,38 +9,12 @@ import click
 import pytest
 from pytest_mock import MockerFixture
 
-from groupsdk.cli.command import Command, CommandGroup, ExitCode
-from groupsdk.cli.main import groupsdk, main
+from groupsdk.cli.command import Command, ExitCode
+from groupsdk.cli.main import main
 from groupsdk.errors import ConfigError, GroupSdkError
 from groupsdk.version import __version__
-from tests.cli.conftest import Run
+from tests.cli.conftest import Run, command_of, commands
 from tests.support.cases import each_case
-
-
-def commands() -> list[tuple[str, ...]]:
-    """Lists every command by its words."""
-    context = click.Context(groupsdk)
-    found: list[tuple[str, ...]] = []
-    waiting: list[tuple[str, ...]] = [(name,) for name in groupsdk.list_commands(context)]
-    while waiting:
-        words = waiting.pop()
-        command = command_of(words)
-        if isinstance(command, CommandGroup):
-            waiting += [(*words, name) for name in command.list_commands(context)]
-        else:
-            found.append(words)
-    return sorted(found)
-
-
-def command_of(words: tuple[str, ...]) -> click.Command:
-    """Finds a command by its words."""
-    command: click.Command = groupsdk
-    for word in words:
-        assert isinstance(command, CommandGroup)
-        found = command.get_command(click.Context(command), word)
-        assert found is not None
-        command = found
-    return command
 
 
 def test_help_lists_every_command(run: Run) -> None:

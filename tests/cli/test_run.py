@@ -10,11 +10,8 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Consumer
-from confluent_kafka.admin import AdminClient
-from confluent_kafka.cimpl import NewTopic
 from typing_extensions import override
 
-from groupsdk import AsyncAbstractCoordinator, GroupMembers
 from groupsdk.broker.embedded import EmbeddedBroker
 from groupsdk.cli.command import ExitCode
 from groupsdk.cli.connection import Connection
@@ -34,6 +31,8 @@ from tests.broker.clients import committed_offsets
 from tests.cli.peers import Shards, produce
 from tests.examples.process import ExampleProcess
 from tests.support.cases import each_case
+from tests.support.plain_workers import AsyncPlainWorker
+from tests.support.topics import create_topic
 from tests.support.workers import eventually
 
 
@@ -115,20 +114,8 @@ async def hang_async(message: Any) -> None:
     await asyncio.to_thread(HUNG.wait)
 
 
-class ToldAsync(AsyncAbstractCoordinator):
+class ToldAsync(AsyncPlainWorker):
     """For asyncio; tells when it has its assignment."""
-
-    protocol_type = "shards"
-
-    @override
-    async def metadata(self) -> dict[str, bytes]:
-        return {"v1": b""}
-
-    @override
-    def perform_assignment(
-        self, leader_id: str, protocol: str, members: GroupMembers
-    ) -> dict[str, bytes]:
-        return dict.fromkeys(members, b"all")
 
     @override
     async def on_join_complete(
@@ -137,11 +124,11 @@ class ToldAsync(AsyncAbstractCoordinator):
         STOP.set()
 
 
-class BrokenAsync(ToldAsync):
+class BrokenAsync(AsyncPlainWorker):
     """Raises in a callback."""
 
     @override
-    async def metadata(self) -> dict[str, bytes]:
+    def metadata(self) -> Any:
         raise ValueError("mine")
 
 
@@ -201,8 +188,7 @@ def test_a_record_that_fails_is_tried_again_and_then_a_dead_letter(
     STOP.clear()
     SEEN.clear()
     ATTEMPTS.clear()
-    admin = AdminClient({"bootstrap.servers": either.bootstrap_servers})
-    admin.create_topics([NewTopic(group_id, 1, 1)])[group_id].result(60)
+    create_topic(either.bootstrap_servers, group_id, 1)
     produce(either.bootstrap_servers, group_id, {0: 5})
     options = RunOptions(
         group=group_id,

@@ -8,13 +8,12 @@ from functools import partial
 
 import pytest
 from confluent_kafka import Consumer
-from confluent_kafka.admin import AdminClient
-from confluent_kafka.cimpl import NewTopic
 
 from groupsdk.admin.cluster import ClusterClient
 from groupsdk.admin.watching import ClusterView, watch_cluster
 from groupsdk.broker.embedded import EmbeddedBroker
 from groupsdk.testing import LocalKafka
+from tests.support.topics import create_topic
 from tests.support.workers import eventually
 
 
@@ -47,8 +46,7 @@ def watched(servers: str, group_id: str) -> Iterator[list[ClusterView]]:
 def tell_who_comes_and_goes(servers: str, group_id: str, protocol: str) -> None:
     """Has a member join a group, and another, which leaves again; looks at what is told of it."""
     topic = f"t-{group_id}"
-    admin = AdminClient({"bootstrap.servers": servers})
-    admin.create_topics([NewTopic(topic, 4, 1)])[topic].result(60)
+    create_topic(servers, topic, 4)
     consumers: list[Consumer] = []
 
     def come(name: str) -> None:

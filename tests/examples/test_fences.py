@@ -10,13 +10,12 @@ import fakeredis
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from moto import mock_aws
-from typing_extensions import override
 
 from examples import fences
 from examples.fences import FencedError, write_kafka, write_redis, write_s3, write_sql
-from groupsdk import AbstractCoordinator, GroupMembers
 from groupsdk.broker.embedded import EmbeddedBroker
 from groupsdk.shards import Lease
+from tests.support.plain_workers import PlainWorker
 
 
 pytestmark = pytest.mark.timeout(300)
@@ -84,27 +83,6 @@ def test_s3_refuses_a_writer_that_was_paused_before_its_write(s3: Any, exists: b
     assert s3.head_object(Bucket="bucket", Key="k")["Metadata"] == {"epoch": "9"}
 
 
-class Member(AbstractCoordinator):
-    """A member of a group, as far as a transaction needs one."""
-
-    protocol_type = "work"
-
-    @override
-    def metadata(self) -> dict[str, bytes]:
-        return {"v1": b""}
-
-    @override
-    def perform_assignment(
-        self, leader_id: str, protocol: str, members: GroupMembers
-    ) -> dict[str, bytes]:
-        return {}
-
-    @override
-    def on_join_complete(
-        self, generation: int, member_id: str, protocol: str, assignment: bytes
-    ) -> None: ...
-
-
 def test_kafka_refuses_the_transaction_of_a_worker_that_is_out_of_its_group(group_id: str) -> None:
     with EmbeddedBroker() as broker:
         servers = broker.bootstrap_servers
@@ -112,7 +90,7 @@ def test_kafka_refuses_the_transaction_of_a_worker_that_is_out_of_its_group(grou
             broker.create_topic(name, 1)
         producer = Producer({"bootstrap.servers": servers, "transactional.id": "shard-1"})
         producer.init_transactions(60)
-        with Member(bootstrap_servers=servers, group_id=group_id) as member:
+        with PlainWorker(bootstrap_servers=servers, group_id=group_id) as member:
             assert member.ensure_active_group(60)
             at = TopicPartition("progress", 0, 1)
             write_kafka(producer, member, lease(5), "results", [b"one", b"two"], at)

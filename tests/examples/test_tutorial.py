@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from docs.page_blocks import file_of
 from groupsdk.broker.embedded import EmbeddedBroker
 from tests.examples.process import ROOT, ExampleProcess
 from tests.support.workers import eventually
@@ -16,22 +17,11 @@ from tests.support.workers import eventually
 PAGE = ROOT / "docs/tutorial.md"
 
 
-def file_of_the_page(name: str) -> str:
-    """Return the code block that follows the words "Save this as"."""
-    found = re.search(
-        rf"Save this as `{name}`.*?^```python\n(.*?)^```$",
-        PAGE.read_text(),
-        re.DOTALL | re.MULTILINE,
-    )
-    assert found is not None
-    return found[1]
-
-
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """A folder with the files of the tutorial."""
     for name in ("jobs.py", "test_jobs.py"):
-        (tmp_path / name).write_text(file_of_the_page(name))
+        (tmp_path / name).write_text(file_of(PAGE, name).code)
     return tmp_path
 
 

@@ -4,7 +4,7 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
@@ -63,9 +63,10 @@ def browser() -> Iterator[Browser]:
 
 
 @contextmanager
-def opened(browser: Browser, url: str) -> Iterator[Page]:
+def opened(browser: Browser, url: str, **settings: Any) -> Iterator[Page]:
     """Open a page; it must cause no error in the browser and ask no other site."""
-    context = browser.new_context(viewport={"width": 1200, "height": 900}, color_scheme="light")
+    usual = {"viewport": {"width": 1200, "height": 900}, "color_scheme": "light"}
+    context = browser.new_context(**{**usual, **settings})
     page = context.new_page()
     page.set_default_timeout(_PATIENCE_MS)
     expect.set_options(timeout=_PATIENCE_MS)

@@ -4,7 +4,6 @@ import json
 
 from groupsdk.admin.descriptions import (
     Assignment,
-    GroupDescription,
     GroupType,
     Member,
     PartitionLag,
@@ -22,16 +21,11 @@ from groupsdk.web.group_view import (
     topic_ranges,
     topic_rows,
 )
+from tests.support.observed_groups import group
 
 
 def partitions(topic: str, *numbers: int) -> tuple[TopicPartition, ...]:
     return tuple(TopicPartition(topic, each) for each in numbers)
-
-
-def group(*members: Member, epoch: int | None = None) -> GroupDescription:
-    return GroupDescription(
-        "g", GroupType.CLASSIC, "Stable", "consumer", "range", 1, members, epoch
-    )
 
 
 def test_members_with_what_they_have_and_their_lag() -> None:

@@ -14,20 +14,10 @@ from groupsdk.verdict import Finding, GroupVerdict, Severity
 from groupsdk.web.connect_tasks import ShownTask
 from groupsdk.web.overview import Said, group_row, kind_of, lag_of, matching, said_of
 from tests.support.cases import each_case
+from tests.support.observed_groups import group
 
 
 FINDING = Finding("lag", Severity.WARNING, "g", "12 records behind", "late", "read", 0.9)
-
-
-def group(
-    *members: Member,
-    kind: GroupType = GroupType.CLASSIC,
-    state: str = "Stable",
-    protocol_type: str = "consumer",
-    assignor: str = "range",
-    name: str = "g",
-) -> GroupDescription:
-    return GroupDescription(name, kind, state, protocol_type, assignor, 1, members)
 
 
 @each_case(
@@ -35,13 +25,13 @@ def group(
     [
         (group(), "consumer"),
         (group(protocol_type=""), "consumer"),
-        (group(kind=GroupType.CONSUMER), "consumer"),
+        (group(type=GroupType.CONSUMER), "consumer"),
         (group(assignor="shards"), "consumer"),
         (group(protocol_type="connect", assignor="sessioned"), "connect"),
         (group(protocol_type="work", assignor="shards"), "shards"),
         (group(protocol_type="sr", assignor="v0"), "sr"),
-        (group(kind=GroupType.SHARE, protocol_type="share"), "share"),
-        (group(kind=GroupType.STREAMS, protocol_type="streams"), "streams"),
+        (group(type=GroupType.SHARE, protocol_type="share"), "share"),
+        (group(type=GroupType.STREAMS, protocol_type="streams"), "streams"),
     ],
 )
 def test_kind_of_a_group(described: tuple[GroupDescription, str]) -> None:
@@ -102,8 +92,8 @@ def test_groups_are_found_by_members_topics_and_hosts() -> None:
         assignment=Assignment((TopicPartition("orders", 0),)),
     )
     groups = {
-        "first": WatchedGroup(group(a, name="first"), 0),
-        "second": WatchedGroup(group(name="second"), 0, (PartitionLag("mail", 0, 1, 2),)),
+        "first": WatchedGroup(group(a, group_id="first"), 0),
+        "second": WatchedGroup(group(group_id="second"), 0, (PartitionLag("mail", 0, 1, 2),)),
     }
     assert matching(groups, ["client-a"]) == ["first"]
     assert matching(groups, ["orders", "10.0.0.1"]) == ["first"]

@@ -1,12 +1,9 @@
 """Looks at the history's report in a real browser: light, dark, on a phone, printed, and searched."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, expect
 
 from examples.history_log import LogWriter, Seat, commit, generation
 from groupsdk.history.fleet.clusters import ClusterSource, Fleet
@@ -19,6 +16,7 @@ from groupsdk.history.report.page import render
 from groupsdk.history.report.tables import ParquetTables
 from groupsdk.history.sources.segment_files import segment_tasks
 from tests.history.fleet.fleets import write_cluster
+from tests.web.conftest import opened
 
 
 START_MS = 1_790_899_200_000
@@ -47,23 +45,6 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return page
 
 
-@contextmanager
-def shown(browser: Browser, report: Path, **context: Any) -> Iterator[Page]:
-    """Open the report; it must cause no error and ask for nothing else."""
-    opened = browser.new_context(**{"viewport": {"width": 1200, "height": 900}, **context})
-    page = opened.new_page()
-    page.set_default_timeout(60_000)
-    problems: list[str] = []
-    page.on("console", lambda message: problems.append(message.text))
-    page.on("pageerror", lambda error: problems.append(str(error)))
-    page.on("request", lambda asked: problems.append(asked.url))
-    page.goto(report.as_uri())
-    problems.remove(report.as_uri())
-    yield page
-    opened.close()
-    assert problems == []
-
-
 _CONTRAST = """() => {
   const light = (text) => {
     const [r, g, b] = text.match(/[0-9.]+/g).map(Number).map((c) => c / 255)
@@ -84,7 +65,7 @@ _CONTRAST = """() => {
 def test_report_has_enough_contrast_in_light_and_dark(
     browser: Browser, report: Path, scheme: str
 ) -> None:
-    with shown(browser, report, color_scheme=scheme) as page:
+    with opened(browser, report.as_uri(), color_scheme=scheme) as page:
         measured = page.evaluate(_CONTRAST)
         assert (measured["paper"] < 0.1) == (scheme == "dark")
         # WCAG's AA for small text
@@ -94,7 +75,7 @@ def test_report_has_enough_contrast_in_light_and_dark(
 def test_a_phone_scrolls_pictures_and_tables_but_not_the_page(
     browser: Browser, report: Path
 ) -> None:
-    with shown(browser, report, viewport={"width": 390, "height": 844}) as page:
+    with opened(browser, report.as_uri(), viewport={"width": 390, "height": 844}) as page:
         width = page.evaluate("document.documentElement.scrollWidth")
         assert width <= 390
         # which are scrolled in their own frames
@@ -105,7 +86,7 @@ def test_a_phone_scrolls_pictures_and_tables_but_not_the_page(
 
 
 def test_groups_are_found_by_a_part_of_their_name(browser: Browser, report: Path) -> None:
-    with shown(browser, report) as page:
+    with opened(browser, report.as_uri()) as page:
         rows = page.locator("#overview ~ details").first.locator("tbody tr:visible")
         every = rows.count()
         assert every > 20
@@ -123,7 +104,7 @@ def test_groups_are_found_by_a_part_of_their_name(browser: Browser, report: Path
 
 
 def test_each_storm_leads_to_its_picture(browser: Browser, report: Path) -> None:
-    with shown(browser, report) as page:
+    with opened(browser, report.as_uri()) as page:
         links = page.locator("#storms ~ details").first.locator("tbody a")
         assert links.count() >= 2
         for number in range(links.count()):
@@ -134,13 +115,13 @@ def test_each_storm_leads_to_its_picture(browser: Browser, report: Path) -> None
             expect(picture).to_be_in_viewport()
             expect(picture.locator("svg").first).to_be_visible()
     hrefs = "[...document.querySelectorAll('a[href^=\"#\"]')].map((a) => a.getAttribute('href'))"
-    with shown(browser, report) as page:
+    with opened(browser, report.as_uri()) as page:
         missing = [each for each in page.evaluate(hrefs) if not page.locator(each).count()]
         assert missing == []
 
 
 def test_report_prints_black_on_white_without_screen_parts(browser: Browser, report: Path) -> None:
-    with shown(browser, report, color_scheme="dark") as page:
+    with opened(browser, report.as_uri(), color_scheme="dark") as page:
         page.emulate_media(media="print", color_scheme="dark")
         colours = page.evaluate(
             "[getComputedStyle(document.body).color, getComputedStyle(document.body).backgroundColor]"
@@ -157,7 +138,7 @@ def test_fleet_is_a_list_of_names_and_values_on_a_phone(browser: Browser, tmp_pa
     fleet = Fleet([ClusterSource(each, {}) for each in ("sick", "gone")], [])
     runs = [ClusterRun("sick", "done", "", 1.5), ClusterRun("gone", "failed", "no such host", 0.1)]
     found = write_page(summarise(fleet, runs, str(tmp_path)), str(tmp_path))
-    with shown(browser, found, viewport={"width": 375, "height": 800}) as page:
+    with opened(browser, found.as_uri(), viewport={"width": 375, "height": 800}) as page:
         size = "[document.documentElement.scrollWidth, document.documentElement.scrollHeight]"
         width, height = page.evaluate(size)
         assert width <= 375

@@ -15,12 +15,7 @@ from groupsdk.broker.embedded import EmbeddedBroker
 from groupsdk.errors import ConfigError
 from groupsdk.http.settings import HttpSettings
 from groupsdk.web.server import PageServer
-from groupsdk.wire.messages.offsets import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
-)
-from tests.broker.clients import connect
+from tests.broker.clients import commit_request, connect
 from tests.support.plain_workers import PlainWorker
 from tests.web.conftest import Shown, page_of
 
@@ -131,10 +126,9 @@ def test_events_of_one_group_have_its_members_and_no_other_group(shown: Shown) -
 def test_event_after_a_look_without_changes_is_short_whatever_the_number_of_groups(
     shown: Shown,
 ) -> None:
-    topics = (OffsetCommitRequestTopic("t", partitions=(OffsetCommitRequestPartition(0, 0),)),)
     with connect(shown.broker) as client:
         for number in range(200):
-            committed = client.ask(OffsetCommitRequest(f"group-{number}", topics=topics), 9)
+            committed = client.ask(commit_request(f"group-{number}", 0), 9)
             assert committed.topics[0].partitions[0].error_code == 0
     with closing(Events(shown.server.url)) as events:
         events.until(lambda found: len(found["groups"]) == 200)
