@@ -27,6 +27,14 @@ TOP_LEVEL = {
 
 # Modules, or whole folders of them, whose tests stand under another name, each with the reason.
 TESTED_ELSEWHERE: dict[str, tuple[str, str]] = {
+    "groupsdk/broker/coordinator/classic/responses.py": (
+        "tests/broker/coordinator/classic/test_member_requests.py",
+        "each request has one",
+    ),
+    "groupsdk/broker/coordinator/hash_order.py": (
+        "tests/broker/coordinator/consumer/test_server_assignors_against_kafka.py",
+        "Kafka's assignors decide by it",
+    ),
     "groupsdk/broker/coordinator/consumer": (
         "tests/broker/coordinator/consumer/test_golden_sequences.py",
         "each request goes through most of it",

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from groupsdk.broker.coordinator.classic.group import ClassicGroup
-from groupsdk.broker.coordinator.classic.member_requests import HeartbeatHandler
+from groupsdk.broker.coordinator.classic.member_requests import MemberRequests
 from groupsdk.broker.coordinator.classic.rebalance import Rebalances
 from groupsdk.broker.coordinator.classic.registry import GroupRegistry
 from groupsdk.broker.coordinator.group.shard import GroupCoordinatorShard
@@ -149,10 +149,10 @@ def waits_for_ever(patch: Patch) -> None:
 
 
 def hears_no_heartbeat(patch: Patch) -> None:
-    def deaf(_: HeartbeatHandler, __: object, context: Any, ___: int) -> Result:
+    def deaf(_: MemberRequests, __: object, context: Any, ___: int) -> Result:
         return Result((), (Reply(context.token, HeartbeatResponse()),))
 
-    patch.setattr(HeartbeatHandler, "handle", deaf)
+    patch.setattr(MemberRequests, "heartbeat", deaf)
 
 
 def expels_nobody(patch: Patch) -> None:

@@ -24,7 +24,7 @@ from groupsdk.broker.coordinator.consumer import (
 from groupsdk.broker.coordinator.consumer.conversion import ConversionError
 from groupsdk.broker.coordinator.consumer.coordinator import ConsumerGroupCoordinator
 from groupsdk.broker.coordinator.consumer.group import ConsumerGroup
-from groupsdk.broker.coordinator.consumer.group_updater import GroupUpdater, MemberRemoval
+from groupsdk.broker.coordinator.consumer.group_updater import GroupUpdater
 from groupsdk.broker.coordinator.consumer.heartbeat import ConsumerHeartbeats
 from groupsdk.broker.coordinator.consumer.member import NOTHING_HELD, ConsumerGroupMember
 from groupsdk.broker.coordinator.consumer.registry import ConsumerGroupRegistry, TimerKind
@@ -236,7 +236,7 @@ def raises_no_epoch_for_topics_that_grew(patch: Patch) -> None:
 
 
 def raises_no_epoch_for_who_leaves(patch: Patch) -> None:
-    made, remove = records.group_epoch, MemberRemoval.remove
+    made, remove = records.group_epoch, GroupUpdater.remove
 
     def same(group_id: str, epoch: int, hashed: int) -> Any:
         return made(group_id, epoch - 1, hashed)
@@ -246,7 +246,7 @@ def raises_no_epoch_for_who_leaves(patch: Patch) -> None:
             within.setattr(group_updater, "group_epoch", same)
             remove(*arguments)
 
-    patch.setattr(MemberRemoval, "remove", removes)
+    patch.setattr(GroupUpdater, "remove", removes)
 
 
 def computes_no_target(patch: Patch) -> None:
@@ -320,16 +320,16 @@ def forgets_what_a_member_must_give_up(patch: Patch) -> None:
 
 
 def leaves_the_target_of_who_left(patch: Patch) -> None:
-    remove = MemberRemoval.remove
+    remove = GroupUpdater.remove
 
-    def twice(self: MemberRemoval, group: ConsumerGroup, leaving: Any, builder: Any) -> None:
+    def twice(self: GroupUpdater, group: ConsumerGroup, leaving: Any, builder: Any) -> None:
         if len(group.members) > 1:
             leaving = [*leaving, *(each for each in group.members.values() if each not in leaving)][
                 :2
             ]
         remove(self, group, leaving, builder)
 
-    patch.setattr(MemberRemoval, "remove", twice)
+    patch.setattr(GroupUpdater, "remove", twice)
 
 
 def upgrades_whatever_the_policy(patch: Patch) -> None:

@@ -163,7 +163,7 @@ def ends_transactions_in_another_group(patch: Patch) -> None:
 
     def end(store: OffsetStore, producer_id: int, *, committed: bool) -> None:
         pending = store._pending.get(producer_id, {})
-        first = next(iter(store.group_ids()), None)
+        first = next(iter(store.all_group_ids()), None)
         if first is not None and pending and first not in pending:
             for group_id in tuple(pending):
                 store._close(group_id, producer_id)

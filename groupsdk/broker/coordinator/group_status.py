@@ -79,27 +79,20 @@ class ConsumerGroupTrigger(Enum):
     ALL_GONE = "no member is left"
 
 
+_S, _T = ConsumerGroupState, ConsumerGroupTrigger
+
 CONSUMER_TRANSITIONS: Final[
     Mapping[tuple[ConsumerGroupState, ConsumerGroupTrigger], ConsumerGroupState]
 ] = {
-    (ConsumerGroupState.EMPTY, ConsumerGroupTrigger.FIRST_MEMBER): ConsumerGroupState.RECONCILING,
-    (
-        ConsumerGroupState.EMPTY,
-        ConsumerGroupTrigger.FIRST_MEMBER_OF_EPOCH,
-    ): ConsumerGroupState.ASSIGNING,
-    (
-        ConsumerGroupState.RECONCILING,
-        ConsumerGroupTrigger.EPOCH_RAISED,
-    ): ConsumerGroupState.ASSIGNING,
-    (ConsumerGroupState.STABLE, ConsumerGroupTrigger.EPOCH_RAISED): ConsumerGroupState.ASSIGNING,
-    (
-        ConsumerGroupState.ASSIGNING,
-        ConsumerGroupTrigger.TARGET_RECORDED,
-    ): ConsumerGroupState.RECONCILING,
-    (ConsumerGroupState.STABLE, ConsumerGroupTrigger.STEP_LEFT): ConsumerGroupState.RECONCILING,
-    (ConsumerGroupState.RECONCILING, ConsumerGroupTrigger.REACHED): ConsumerGroupState.STABLE,
-    (ConsumerGroupState.RECONCILING, ConsumerGroupTrigger.ALL_GONE): ConsumerGroupState.EMPTY,
-    (ConsumerGroupState.ASSIGNING, ConsumerGroupTrigger.ALL_GONE): ConsumerGroupState.EMPTY,
+    (_S.EMPTY, _T.FIRST_MEMBER): _S.RECONCILING,
+    (_S.EMPTY, _T.FIRST_MEMBER_OF_EPOCH): _S.ASSIGNING,
+    (_S.RECONCILING, _T.EPOCH_RAISED): _S.ASSIGNING,
+    (_S.STABLE, _T.EPOCH_RAISED): _S.ASSIGNING,
+    (_S.ASSIGNING, _T.TARGET_RECORDED): _S.RECONCILING,
+    (_S.STABLE, _T.STEP_LEFT): _S.RECONCILING,
+    (_S.RECONCILING, _T.REACHED): _S.STABLE,
+    (_S.RECONCILING, _T.ALL_GONE): _S.EMPTY,
+    (_S.ASSIGNING, _T.ALL_GONE): _S.EMPTY,
 }
 """The next state of a consumer group for each state and trigger, record by record (Kafka: ConsumerGroup)."""
 

@@ -5,8 +5,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from groupsdk.broker.catalogue import OFFSETS_TOPIC
+from groupsdk.broker.coordinator.offsets.commit_validation import txn_offset_commit_error
 from groupsdk.broker.coordinator.runtime.coordinator_runtime import CoordinatorRuntime
-from groupsdk.broker.coordinator.transactions.responses import txn_offset_commit_error
 from groupsdk.broker.coordinator.transactions.shard import TransactionCoordinatorShard
 from groupsdk.broker.server.call import Call
 from groupsdk.error_code import ErrorCode

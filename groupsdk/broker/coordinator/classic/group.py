@@ -268,7 +268,7 @@ class ClassicGroup(Deadline):
     def validate(self, member_id: str, instance_id: str | None) -> ErrorCode:
         """Return UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID if another member has the instance id (KIP-345), or NONE."""
         if instance_id is not None:
-            known = self.static_members.get(instance_id) if self.static_members else None
+            known = self.static_member_id(instance_id)
             if known is None:
                 return ErrorCode.UNKNOWN_MEMBER_ID
             if known != member_id:
@@ -313,7 +313,9 @@ class ClassicGroup(Deadline):
         self._let_go(member)
         instance_id = member.instance_id
         if instance_id is not None and self.static_member_id(instance_id) == member.member_id:
-            self.static_members = _without(self.static_members, instance_id)
+            static_members = self.static_members or {}
+            static_members.pop(instance_id, None)
+            self.static_members = static_members or None
         if self.leader_id == member.member_id:
             self.leader_id = next(iter(self.members), None)
         self.discard_pending_sync(member.member_id)
@@ -447,12 +449,6 @@ class ClassicGroup(Deadline):
                 supported[name] = count
             else:
                 del supported[name]
-
-
-def _without(static_members: dict[str, str] | None, instance_id: str) -> dict[str, str] | None:
-    if static_members is not None:
-        static_members.pop(instance_id, None)
-    return static_members or None
 
 
 def group_metadata(group_id: str, value: GroupMetadataValue) -> CoordinatorRecord:

@@ -3,23 +3,23 @@
 import logging
 import sys
 from collections.abc import Callable
+from typing import NamedTuple
 
 from groupsdk.broker.coordinator.classic.group import ClassicGroup, empty_group, group_metadata
 from groupsdk.broker.coordinator.classic.member import GroupMember, Parked, Protocols, metadata_of
 from groupsdk.broker.coordinator.classic.rebalance import Rebalances
 from groupsdk.broker.coordinator.classic.registry import GroupRegistry
 from groupsdk.broker.coordinator.classic.responses import (
-    append_error,
     join_answer,
     join_error,
 )
 from groupsdk.broker.coordinator.group_status import GroupState
-from groupsdk.broker.coordinator.runtime.contract import RequestContext
+from groupsdk.broker.coordinator.runtime.contract import RequestContext, append_error
 from groupsdk.broker.coordinator.runtime.result_builder import ResultBuilder
 from groupsdk.error_code import ErrorCode
 from groupsdk.limits import MAX_STRING_BYTES
 from groupsdk.wire.coordinator_records.group_metadata import MemberMetadata
-from groupsdk.wire.messages.groups import JoinGroupRequest
+from groupsdk.wire.messages.groups import JoinGroupRequest, JoinGroupResponse
 
 
 logger = logging.getLogger(__name__)
@@ -44,28 +44,45 @@ def rebalance_timeout_ms(request: JoinGroupRequest) -> int:
     return request.rebalance_timeout_ms
 
 
-def update_member(group: ClassicGroup, member: GroupMember, request: JoinGroupRequest) -> None:
-    """Set a member's protocols and timeouts from its new JoinGroup."""
-    group.set_protocols(member, offered_protocols(request))
-    member.rebalance_timeout_ms = rebalance_timeout_ms(request)
-    member.session_timeout_ms = request.session_timeout_ms
+class Joining(NamedTuple):
+    """A JoinGroup that is being handled, and what receives its response."""
+
+    group: ClassicGroup
+    request: JoinGroupRequest
+    context: RequestContext
+    builder: ResultBuilder
+
+    def reply(self, response: JoinGroupResponse) -> None:
+        """Answer it at once."""
+        self.builder.reply(self.context.token, response)
+
+    def refuse(self, error: ErrorCode, member_id: str) -> None:
+        _refuse(error, member_id, self.context, self.builder)
+
+    def park(self, member: GroupMember) -> None:
+        """Park it; one of the member that is already parked is answered REBALANCE_IN_PROGRESS."""
+        old = self.group.park_join(member, Parked(self.context.token, self.context.api_version))
+        if old is not None:
+            self.builder.reply(
+                old.token,
+                join_error(ErrorCode.REBALANCE_IN_PROGRESS, member.member_id, old.api_version),
+            )
+
+    def update(self, member: GroupMember) -> None:
+        """Set a member's protocols and timeouts from the request."""
+        self.group.set_protocols(member, offered_protocols(self.request))
+        member.rebalance_timeout_ms = rebalance_timeout_ms(self.request)
+        member.session_timeout_ms = self.request.session_timeout_ms
+
+    def with_reason(self, reason: str) -> str:
+        """Append the client's reason, if it sent one (KIP-800), to the coordinator's."""
+        return f"{reason} ({self.request.reason})" if self.request.reason else reason
 
 
-def park_join(
-    group: ClassicGroup, member: GroupMember, context: RequestContext, builder: ResultBuilder
+def _refuse(
+    error: ErrorCode, member_id: str, context: RequestContext, builder: ResultBuilder
 ) -> None:
-    """Park a JoinGroup; one that is already parked is answered REBALANCE_IN_PROGRESS."""
-    old = group.park_join(member, Parked(context.token, context.api_version))
-    if old is not None:
-        builder.reply(
-            old.token,
-            join_error(ErrorCode.REBALANCE_IN_PROGRESS, member.member_id, old.api_version),
-        )
-
-
-def with_reason(reason: str, request: JoinGroupRequest) -> str:
-    """Append the client's reason, if it sent one (KIP-800), to the coordinator's."""
-    return f"{reason} ({request.reason})" if request.reason else reason
+    builder.reply(context.token, join_error(error, member_id, context.api_version))
 
 
 _SKIPS_ASSIGNMENT_FROM = 9
@@ -80,64 +97,35 @@ class StaticMembers:
         self._registry = registry
         self._rebalances = rebalances
 
-    def replace(
-        self,
-        group: ClassicGroup,
-        member: GroupMember,
-        new_id: str,
-        request: JoinGroupRequest,
-        context: RequestContext,
-        builder: ResultBuilder,
-    ) -> None:
+    def replace(self, joining: Joining, member: GroupMember, new_id: str) -> None:
         """Give a static member a new member id, and fence the process that has the old one.
 
         In a stable group whose protocol would not change, the member keeps its assignment and leadership, and the group
         does not rebalance."""
+        group = joining.group
         if group.state is GroupState.STABLE:
-            selected = group.select_protocol_with(member, offered_protocols(request))
+            selected = group.select_protocol_with(member, offered_protocols(joining.request))
             if selected == group.protocol_name:
-                self._write(group, member, new_id, request, context, builder)
+                self._write(joining, member, new_id)
                 return
-        self._take_over(group, member, new_id, request, builder)
-        park_join(group, member, context, builder)
+        self._fence(joining, member, member.member_id, new_id)
+        group.rename(member, new_id)
+        self._came_back(joining, member)
+        joining.park(member)
         if group.state is GroupState.STABLE:
             reason = f"the static member {new_id} changes the group's protocol"
         else:
             reason = f"the static member {new_id} rejoined"
-        self._rebalances.prepare_or_complete(group, with_reason(reason, request), builder)
+        self._rebalances.prepare_or_complete(group, joining.with_reason(reason), joining.builder)
 
-    def _take_over(
-        self,
-        group: ClassicGroup,
-        member: GroupMember,
-        new_id: str,
-        request: JoinGroupRequest,
-        builder: ResultBuilder,
-    ) -> None:
-        self._fence(group, member, member.member_id, new_id, builder)
-        group.rename(member, new_id)
-        self._came_back(group, member, request, builder)
-
-    def _came_back(
-        self,
-        group: ClassicGroup,
-        member: GroupMember,
-        request: JoinGroupRequest,
-        builder: ResultBuilder,
-    ) -> None:
-        update_member(group, member, request)
+    def _came_back(self, joining: Joining, member: GroupMember) -> None:
+        joining.update(member)
         member.is_new = False
-        member.joined_ms = builder.now_ms
-        self._registry.renew_session(member, builder.now_ms)
+        member.joined_ms = joining.builder.now_ms
+        self._registry.renew_session(member, joining.builder.now_ms)
 
-    def _fence(
-        self,
-        group: ClassicGroup,
-        member: GroupMember,
-        old_id: str,
-        new_id: str,
-        builder: ResultBuilder,
-    ) -> None:
+    def _fence(self, joining: Joining, member: GroupMember, old_id: str, new_id: str) -> None:
+        group = joining.group
         logger.info(
             "group=%s member=%s generation=%d: replaces %s, with the same group.instance.id %s",
             group.group_id,
@@ -146,18 +134,12 @@ class StaticMembers:
             old_id,
             member.instance_id,
         )
-        self._rebalances.answer_parked(group, member, ErrorCode.FENCED_INSTANCE_ID, builder)
+        fenced = ErrorCode.FENCED_INSTANCE_ID
+        self._rebalances.answer_parked(group, member, fenced, joining.builder)
 
-    def _write(
-        self,
-        group: ClassicGroup,
-        member: GroupMember,
-        new_id: str,
-        request: JoinGroupRequest,
-        context: RequestContext,
-        builder: ResultBuilder,
-    ) -> None:
+    def _write(self, joining: Joining, member: GroupMember, new_id: str) -> None:
         """Write the record of the member under its new id; other offered protocols are in no record."""
+        group, request, context, builder = joining
         old_id, old_leader = member.member_id, group.leader_id or ""
         version = context.api_version
         value = MemberMetadata(
@@ -172,15 +154,16 @@ class StaticMembers:
         builder.write(group_metadata(group.group_id, group.with_static_member(old_id, value)))
 
         def written(after: ResultBuilder) -> None:
-            self._fence(group, member, old_id, new_id, after)
-            self._came_back(group, member, request, after)
+            now = joining._replace(builder=after)
+            self._fence(now, member, old_id, new_id)
+            self._came_back(now, member)
             if version >= _SKIPS_ASSIGNMENT_FROM:
                 leads = new_id == group.leader_id
                 answer = join_answer(group, new_id, version, members=leads, skip_assignment=leads)
             else:
                 # the leader is named by its old id, so the client takes itself for a follower and does not assign
                 answer = join_answer(group, new_id, version, leader=old_leader)
-            after.reply(context.token, answer)
+            now.reply(answer)
 
         def failed(after: ResultBuilder, error: ErrorCode) -> None:
             logger.warning(
@@ -191,13 +174,14 @@ class StaticMembers:
                 new_id,
                 error.name,
             )
-            after.reply(context.token, join_error(error, "", version))
+            joining._replace(builder=after).refuse(error, "")
 
         builder.when_written(written)
         builder.if_failed(failed)
 
 
-_MEMBER_ID_REQUIRED_FROM = 4
+MEMBER_ID_REQUIRED_FROM = 4
+"""The first version in which a new dynamic member has to join with an assigned id (KIP-394)."""
 _MAX_ID_START_BYTES = MAX_STRING_BYTES - 37  # a hyphen and a UUID follow
 
 
@@ -228,7 +212,7 @@ class JoinGroupHandler:
         elif not shortest_ms <= timeout_ms <= config.group_max_session_timeout_ms:
             _refuse(ErrorCode.INVALID_SESSION_TIMEOUT, request.member_id, context, builder)
         elif group is not None:
-            self._join(group, request, context, builder)
+            self._join(Joining(group, request, context, builder))
         elif request.member_id:
             _refuse(ErrorCode.UNKNOWN_MEMBER_ID, request.member_id, context, builder)
         else:
@@ -238,39 +222,35 @@ class JoinGroupHandler:
     def _join_new_group(
         self, request: JoinGroupRequest, context: RequestContext, builder: ResultBuilder
     ) -> None:
-        group_id, version = request.group_id, context.api_version
+        group_id, groups = request.group_id, self._registry.groups
         builder.write(empty_group(group_id, builder.now_ms))
         builder.when_written(
-            lambda after: self._join(self._registry.groups[group_id], request, context, after)
+            lambda after: self._join(Joining(groups[group_id], request, context, after))
         )
-        builder.if_failed(
-            lambda after, error: after.reply(context.token, join_error(error, "", version))
-        )
+        builder.if_failed(lambda after, error: _refuse(error, "", context, after))
 
-    def _join(
-        self,
-        group: ClassicGroup,
-        request: JoinGroupRequest,
-        context: RequestContext,
-        builder: ResultBuilder,
-    ) -> None:
+    def _join(self, joining: Joining) -> None:
+        group, request = joining.group, joining.request
         member_id = request.member_id
         names = [protocol.name for protocol in request.protocols]
         if not self._has_room_for(group, member_id):
-            _refuse(ErrorCode.GROUP_MAX_SIZE_REACHED, "", context, builder)
-            self._turn_away(group, member_id, builder)
+            joining.refuse(ErrorCode.GROUP_MAX_SIZE_REACHED, "")
+            self._turn_away(group, member_id, joining.builder)
         elif group.state is GroupState.DEAD:
-            _refuse(ErrorCode.COORDINATOR_NOT_AVAILABLE, member_id, context, builder)
+            joining.refuse(ErrorCode.COORDINATOR_NOT_AVAILABLE, member_id)
         elif not group.supports(request.protocol_type, names):
-            _refuse(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, member_id, context, builder)
+            joining.refuse(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, member_id)
         elif not self._can_be_stored(group, request):
-            _refuse(append_error(ErrorCode.MESSAGE_TOO_LARGE), member_id, context, builder)
+            joining.refuse(append_error(ErrorCode.MESSAGE_TOO_LARGE), member_id)
         elif not member_id:
-            self._join_new_member(group, request, context, builder)
-        elif group.is_pending(member_id):
-            self._join_pending(group, request, context, builder)
+            self._join_new_member(joining)
+        elif not group.is_pending(member_id):
+            self._join_known(joining)
+        elif request.group_instance_id is not None:
+            # static members are never assigned such an id; Kafka, too, treats it as an internal error
+            joining.refuse(ErrorCode.UNKNOWN_SERVER_ERROR, "")
         else:
-            self._join_known(group, request, context, builder)
+            self._add(joining, member_id)
 
     def _can_be_stored(self, group: ClassicGroup, request: JoinGroupRequest) -> bool:
         """Return whether a record can hold the group with this member.
@@ -325,28 +305,21 @@ class JoinGroupHandler:
             len(group.members),
         )
 
-    def _join_new_member(
-        self,
-        group: ClassicGroup,
-        request: JoinGroupRequest,
-        context: RequestContext,
-        builder: ResultBuilder,
-    ) -> None:
+    def _join_new_member(self, joining: Joining) -> None:
+        group, request, context, builder = joining
         instance_id = request.group_instance_id
         start = context.client_id if instance_id is None else instance_id
         if len(start.encode()) > _MAX_ID_START_BYTES:
             # the member id would be too long for a response; Kafka fails, too
-            _refuse(ErrorCode.UNKNOWN_SERVER_ERROR, "", context, builder)
+            joining.refuse(ErrorCode.UNKNOWN_SERVER_ERROR, "")
             return
         member_id = f"{start}-{self._new_uuid()}"
         if instance_id is not None:
             old_id = group.static_member_id(instance_id)
             if old_id is not None:
-                self._static_members.replace(
-                    group, group.members[old_id], member_id, request, context, builder
-                )
+                self._static_members.replace(joining, group.members[old_id], member_id)
                 return
-        elif context.api_version >= _MEMBER_ID_REQUIRED_FROM:
+        elif context.api_version >= MEMBER_ID_REQUIRED_FROM:
             until_ms = builder.now_ms + request.session_timeout_ms
             self._registry.add_pending(group, member_id, until_ms, builder.now_ms)
             logger.info(
@@ -355,34 +328,16 @@ class JoinGroupHandler:
                 member_id,
                 group.generation_id,
             )
-            _refuse(ErrorCode.MEMBER_ID_REQUIRED, member_id, context, builder)
+            joining.refuse(ErrorCode.MEMBER_ID_REQUIRED, member_id)
             return
-        self._add(group, member_id, request, context, builder)
+        self._add(joining, member_id)
 
-    def _join_pending(
-        self,
-        group: ClassicGroup,
-        request: JoinGroupRequest,
-        context: RequestContext,
-        builder: ResultBuilder,
-    ) -> None:
-        if request.group_instance_id is not None:
-            # static members are never assigned such an id; Kafka, too, treats it as an internal error
-            _refuse(ErrorCode.UNKNOWN_SERVER_ERROR, "", context, builder)
-        else:
-            self._add(group, request.member_id, request, context, builder)
-
-    def _join_known(
-        self,
-        group: ClassicGroup,
-        request: JoinGroupRequest,
-        context: RequestContext,
-        builder: ResultBuilder,
-    ) -> None:
+    def _join_known(self, joining: Joining) -> None:
+        group, request, context, builder = joining
         member_id = request.member_id
         error = group.validate(member_id, request.group_instance_id)
         if error is not ErrorCode.NONE:
-            _refuse(error, member_id, context, builder)
+            joining.refuse(error, member_id)
             return
         member, state = group.members[member_id], group.state
         is_leader = member_id == group.leader_id
@@ -397,28 +352,15 @@ class JoinGroupHandler:
             # it may have missed the response: send it again. Kafka does not renew the session here; we do, as
             # every accepted request shows that the member is alive
             self._registry.renew_session(member, builder.now_ms)
-            builder.reply(
-                context.token,
-                join_answer(
-                    group,
-                    member_id,
-                    context.api_version,
-                    members=is_leader and state is GroupState.COMPLETING_REBALANCE,
-                ),
-            )
+            shows_members = is_leader and state is GroupState.COMPLETING_REBALANCE
+            joining.reply(join_answer(group, member_id, context.api_version, members=shows_members))
             return
-        update_member(group, member, request)
-        park_join(group, member, context, builder)
-        self._rebalances.prepare_or_complete(group, with_reason(reason, request), builder)
+        joining.update(member)
+        joining.park(member)
+        self._rebalances.prepare_or_complete(group, joining.with_reason(reason), builder)
 
-    def _add(
-        self,
-        group: ClassicGroup,
-        member_id: str,
-        request: JoinGroupRequest,
-        context: RequestContext,
-        builder: ResultBuilder,
-    ) -> None:
+    def _add(self, joining: Joining, member_id: str) -> None:
+        group, request, context, builder = joining
         self._registry.drop_pending(group, member_id)
         if not group.members:
             group.protocol_type = sys.intern(request.protocol_type)
@@ -440,11 +382,5 @@ class JoinGroupHandler:
         group.add(member)
         until_ms = builder.now_ms + self._registry.config.new_member_join_timeout_ms
         self._registry.sessions.set(member, until_ms)
-        reason = with_reason(f"{member_id} is new", request)
+        reason = joining.with_reason(f"{member_id} is new")
         self._rebalances.prepare_or_complete(group, reason, builder)
-
-
-def _refuse(
-    error: ErrorCode, member_id: str, context: RequestContext, builder: ResultBuilder
-) -> None:
-    builder.reply(context.token, join_error(error, member_id, context.api_version))

@@ -4,11 +4,11 @@ from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
+from groupsdk.broker.coordinator.hash_order import HashOrder, text_hash
 from groupsdk.broker.coordinator.runtime.deadlines import Deadline
 from groupsdk.errors import DecodeError
 from groupsdk.wire.consumer_protocol import ConsumerProtocolDecoder
 from groupsdk.wire.coordinator_records.group_metadata import MemberMetadata
-from groupsdk.wire.coordinator_records.partitioner import java_hash
 
 
 if TYPE_CHECKING:
@@ -110,10 +110,6 @@ Session = GroupMember | PendingMember
 """A holder of a deadline in `GroupRegistry.sessions`."""
 
 
-_FIRST_BUCKETS = 16
-_WORD = 0xFFFFFFFF
-
-
 def metadata_of(protocols: Protocols, name: str | None) -> bytes:
     """Return a member's metadata for the protocol of this name; empty if it does not offer it."""
     for offered, metadata in protocols:
@@ -143,23 +139,10 @@ def choose_protocol(offers: Iterable[Protocols], supported: Mapping[str, int]) -
             votes[vote] = votes.get(vote, 0) + 1
     if len(votes) < 2:
         return next(iter(votes), None)
-    most = max(votes.values())
-    return next(name for name in hash_map_order(votes) if votes[name] == most)
-
-
-def hash_map_order(names: Iterable[str]) -> list[str]:
-    """List names in the iteration order of a Java HashMap into which they were inserted in this order."""
-    listed = list(names)
-    size = _FIRST_BUCKETS
-    while len(listed) * 4 > size * 3:
-        size *= 2
-    # equal positions keep their order, as in the list of a hash bucket
-    return sorted(listed, key=lambda name: _spread(java_hash(name)) & size - 1)
-
-
-def _spread(value: int) -> int:
-    word = value & _WORD
-    return word ^ word >> 16
+    order: HashOrder[str] = HashOrder(text_hash)
+    for name in votes:
+        order.put(name)
+    return max(order, key=votes.__getitem__)
 
 
 def subscribed_topics(subscriptions: Iterable[bytes]) -> frozenset[str] | None:

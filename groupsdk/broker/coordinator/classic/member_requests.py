@@ -7,13 +7,14 @@ from groupsdk.broker.coordinator.classic.member import GroupMember, Parked
 from groupsdk.broker.coordinator.classic.rebalance import Rebalances
 from groupsdk.broker.coordinator.classic.registry import GroupRegistry
 from groupsdk.broker.coordinator.classic.responses import (
+    PER_MEMBER_LEAVE_FROM,
     heartbeat_answer,
     leave_answer,
     sync_answer,
     sync_error,
 )
 from groupsdk.broker.coordinator.group_status import GroupState
-from groupsdk.broker.coordinator.runtime.contract import Reply, RequestContext, Result
+from groupsdk.broker.coordinator.runtime.contract import Reply, RequestContext, Result, answered
 from groupsdk.broker.coordinator.runtime.result_builder import ResultBuilder
 from groupsdk.error_code import ErrorCode
 from groupsdk.wire.messages.groups import (
@@ -32,46 +33,12 @@ _PREPARING, _DEAD = GroupState.PREPARING_REBALANCE, GroupState.DEAD
 _NONE = ErrorCode.NONE
 _OK = heartbeat_answer(ErrorCode.NONE)
 _REBALANCE = heartbeat_answer(ErrorCode.REBALANCE_IN_PROGRESS)
-
-
-class HeartbeatHandler:
-    """Handles Heartbeat (Kafka: GroupMetadataManager.classicGroupHeartbeat)."""
-
-    __slots__ = ("_registry",)
-
-    def __init__(self, registry: GroupRegistry) -> None:
-        self._registry = registry
-
-    def handle(self, request: HeartbeatRequest, context: RequestContext, now_ms: int) -> Result:
-        """Answer a Heartbeat and renew the member's session; REBALANCE_IN_PROGRESS while the group waits for joins."""
-        registry = self._registry
-        group = registry.groups.get(request.group_id)
-        error = _check(group, request)
-        if group is None or error is not _NONE:
-            return Result((), (Reply(context.token, heartbeat_answer(error)),))
-        member = group.members[request.member_id]
-        registry.sessions.set(member, now_ms + member.session_timeout_ms)
-        answer = _REBALANCE if group.state is _PREPARING else _OK
-        return Result((), (Reply(context.token, answer),))
-
-
-def _check(group: ClassicGroup | None, request: HeartbeatRequest) -> ErrorCode:
-    if group is None:
-        return ErrorCode.UNKNOWN_MEMBER_ID if request.group_id else ErrorCode.INVALID_GROUP_ID
-    if group.state is _DEAD:
-        return ErrorCode.COORDINATOR_NOT_AVAILABLE
-    error = group.validate(request.member_id, request.group_instance_id)
-    if error is _NONE and request.generation_id != group.generation_id:
-        return ErrorCode.ILLEGAL_GENERATION
-    # an empty group has no members, so the response is UNKNOWN_MEMBER_ID, as in Kafka
-    return error
-
-
 _NAMES_PROTOCOL_FROM = 5
+_STABLE_OR_COMPLETING = (GroupState.STABLE, GroupState.COMPLETING_REBALANCE)
 
 
-class SyncGroupHandler:
-    """Handles SyncGroup (Kafka: GroupMetadataManager.classicGroupSync)."""
+class MemberRequests:
+    """Handles Heartbeat, SyncGroup and LeaveGroup (Kafka: GroupMetadataManager.classicGroupHeartbeat and so on)."""
 
     __slots__ = ("_rebalances", "_registry")
 
@@ -79,13 +46,25 @@ class SyncGroupHandler:
         self._registry = registry
         self._rebalances = rebalances
 
-    def handle(
+    def heartbeat(self, request: HeartbeatRequest, context: RequestContext, now_ms: int) -> Result:
+        """Answer a Heartbeat and renew the member's session; REBALANCE_IN_PROGRESS while the group waits for joins."""
+        registry = self._registry
+        group = registry.groups.get(request.group_id)
+        error = _error_of_heartbeat(group, request)
+        if group is None or error is not _NONE:
+            return answered(context, heartbeat_answer(error))
+        member = group.members[request.member_id]
+        registry.sessions.set(member, now_ms + member.session_timeout_ms)
+        answer = _REBALANCE if group.state is _PREPARING else _OK
+        return Result((), (Reply(context.token, answer),))
+
+    def sync(
         self, request: SyncGroupRequest, context: RequestContext, now_ms: int
     ) -> ResultBuilder:
         """Answer a SyncGroup, park it until the leader's assignment is written, or refuse it with an error."""
         builder = ResultBuilder(now_ms)
         group = self._registry.groups.get(request.group_id)
-        error = self._check(request, context, group)
+        error = _error_of_sync(request, context, group)
         if group is None or error is not ErrorCode.NONE:
             builder.reply(context.token, sync_error(error))
             return builder
@@ -105,31 +84,6 @@ class SyncGroupHandler:
         if member.member_id == group.leader_id:
             self._assign(group, request, builder)
         return builder
-
-    def _check(
-        self, request: SyncGroupRequest, context: RequestContext, group: ClassicGroup | None
-    ) -> ErrorCode:
-        if not names_protocol(request, context):
-            return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
-        if not request.group_id:
-            return ErrorCode.INVALID_GROUP_ID
-        if group is None or group.state is GroupState.EMPTY:
-            return ErrorCode.UNKNOWN_MEMBER_ID
-        if group.state is GroupState.DEAD:
-            return ErrorCode.COORDINATOR_NOT_AVAILABLE
-        error = group.validate(request.member_id, request.group_instance_id)
-        if error is not ErrorCode.NONE:
-            return error
-        if request.generation_id != group.generation_id:
-            return ErrorCode.ILLEGAL_GENERATION
-        if _differ(request.protocol_type, group.protocol_type):
-            return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
-        if _differ(request.protocol_name, group.protocol_name):
-            # also during a rebalance, with the protocol of the generation that ends
-            return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
-        if group.state is GroupState.PREPARING_REBALANCE:
-            return ErrorCode.REBALANCE_IN_PROGRESS
-        return ErrorCode.NONE
 
     def _synced(self, group: ClassicGroup, member: GroupMember) -> None:
         if group.discard_pending_sync(member.member_id):
@@ -177,32 +131,7 @@ class SyncGroupHandler:
             len(group.members),
         )
 
-
-def names_protocol(request: SyncGroupRequest, context: RequestContext) -> bool:
-    """Return whether a SyncGroup has the protocol's type and name, as required from version 5 on (KIP-559)."""
-    return context.api_version < _NAMES_PROTOCOL_FROM or (
-        request.protocol_type is not None and request.protocol_name is not None
-    )
-
-
-def _differ(named: str | None, known: str | None) -> bool:
-    return named is not None and known is not None and named != known
-
-
-_PER_MEMBER_FROM = 3
-_STABLE_OR_COMPLETING = (GroupState.STABLE, GroupState.COMPLETING_REBALANCE)
-
-
-class LeaveGroupHandler:
-    """Handles LeaveGroup (Kafka: GroupMetadataManager.classicGroupLeave)."""
-
-    __slots__ = ("_rebalances", "_registry")
-
-    def __init__(self, registry: GroupRegistry, rebalances: Rebalances) -> None:
-        self._registry = registry
-        self._rebalances = rebalances
-
-    def handle(
+    def leave(
         self, request: LeaveGroupRequest, context: RequestContext, now_ms: int
     ) -> ResultBuilder:
         """Remove members, by member id or else by instance id; the others rebalance once."""
@@ -272,11 +201,60 @@ class LeaveGroupHandler:
         return ErrorCode.NONE
 
 
+def _error_of_heartbeat(group: ClassicGroup | None, request: HeartbeatRequest) -> ErrorCode:
+    if group is None:
+        return ErrorCode.UNKNOWN_MEMBER_ID if request.group_id else ErrorCode.INVALID_GROUP_ID
+    if group.state is _DEAD:
+        return ErrorCode.COORDINATOR_NOT_AVAILABLE
+    error = group.validate(request.member_id, request.group_instance_id)
+    if error is _NONE and request.generation_id != group.generation_id:
+        return ErrorCode.ILLEGAL_GENERATION
+    # an empty group has no members, so the response is UNKNOWN_MEMBER_ID, as in Kafka
+    return error
+
+
+def _error_of_sync(
+    request: SyncGroupRequest, context: RequestContext, group: ClassicGroup | None
+) -> ErrorCode:
+    if not names_protocol(request, context):
+        return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    if not request.group_id:
+        return ErrorCode.INVALID_GROUP_ID
+    if group is None or group.state is GroupState.EMPTY:
+        return ErrorCode.UNKNOWN_MEMBER_ID
+    if group.state is GroupState.DEAD:
+        return ErrorCode.COORDINATOR_NOT_AVAILABLE
+    error = group.validate(request.member_id, request.group_instance_id)
+    if error is not ErrorCode.NONE:
+        return error
+    if request.generation_id != group.generation_id:
+        return ErrorCode.ILLEGAL_GENERATION
+    if _differ(request.protocol_type, group.protocol_type):
+        return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    if _differ(request.protocol_name, group.protocol_name):
+        # also during a rebalance, with the protocol of the generation that ends
+        return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    if group.state is GroupState.PREPARING_REBALANCE:
+        return ErrorCode.REBALANCE_IN_PROGRESS
+    return ErrorCode.NONE
+
+
+def names_protocol(request: SyncGroupRequest, context: RequestContext) -> bool:
+    """Return whether a SyncGroup has the protocol's type and name, as required from version 5 on (KIP-559)."""
+    return context.api_version < _NAMES_PROTOCOL_FROM or (
+        request.protocol_type is not None and request.protocol_name is not None
+    )
+
+
+def _differ(named: str | None, known: str | None) -> bool:
+    return named is not None and known is not None and named != known
+
+
 def leaving_members(
     request: LeaveGroupRequest, context: RequestContext
 ) -> tuple[MemberIdentity, ...]:
     """Return the members named in a LeaveGroup; exactly one up to version 2 of the API."""
-    if context.api_version >= _PER_MEMBER_FROM:
+    if context.api_version >= PER_MEMBER_LEAVE_FROM:
         return request.members
     return (MemberIdentity(member_id=request.member_id),)
 

@@ -34,9 +34,9 @@ class GroupRegistry:
         "sessions",
     )
 
-    def __init__(self, config: GroupConfig, counters: CoordinatorCounters | None = None) -> None:
+    def __init__(self, config: GroupConfig, counters: CoordinatorCounters) -> None:
         self.config = config
-        self.counters = counters or CoordinatorCounters()
+        self.counters = counters
         self.groups: dict[str, ClassicGroup] = {}
         self.sessions: DeadlineBuckets[Session] = DeadlineBuckets(config.session_bucket_ms)
         self.phases: DeadlineBuckets[ClassicGroup] = DeadlineBuckets(1)

@@ -14,7 +14,7 @@ from groupsdk.wire.messages.groups import (
 from groupsdk.wire.twin import maker
 
 
-_PER_MEMBER_LEAVE = 3
+PER_MEMBER_LEAVE_FROM = 3
 _NULLABLE_PROTOCOL_NAME = 7
 
 # several are created for every member of every generation
@@ -77,7 +77,7 @@ def leave_answer(
     error: ErrorCode, members: tuple[MemberResponse, ...], api_version: int
 ) -> LeaveGroupResponse:
     """Build the response to a LeaveGroup; up to version 2 the first member's error becomes the response's."""
-    if api_version >= _PER_MEMBER_LEAVE:
+    if api_version >= PER_MEMBER_LEAVE_FROM:
         return LeaveGroupResponse(error_code=error, members=members)
     if error is ErrorCode.NONE and members:
         return LeaveGroupResponse(error_code=members[0].error_code)
@@ -98,20 +98,3 @@ def _protocol_name(name: str | None, api_version: int) -> str | None:
     if api_version < _NULLABLE_PROTOCOL_NAME:
         return name or ""
     return name or None
-
-
-def append_error(error: ErrorCode) -> ErrorCode:
-    """Map the error of a failed append to the one sent to clients (Kafka: CoordinatorOperationExceptionHelper)."""
-    return _APPEND_ERRORS.get(error, error)
-
-
-_APPEND_ERRORS = {
-    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.REQUEST_TIMED_OUT: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
-    ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
-    ErrorCode.MESSAGE_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
-    ErrorCode.RECORD_LIST_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
-    ErrorCode.INVALID_FETCH_SIZE: ErrorCode.UNKNOWN_SERVER_ERROR,
-}

@@ -9,14 +9,14 @@ from operator import index as integer
 from typing import Any, Final, Protocol
 from uuid import UUID
 
-from groupsdk.broker.coordinator.consumer.hash_order import (
+from groupsdk.broker.coordinator.consumer.topics import Partitions, TopicInfo, signed_halves
+from groupsdk.broker.coordinator.hash_order import (
     HashOrder,
     capacity_for,
     int_hash,
     text_hash,
     uuid_hash,
 )
-from groupsdk.broker.coordinator.consumer.topics import Partitions, TopicInfo
 from groupsdk.errors import GroupSdkError
 from groupsdk.utf16 import utf16_key
 
@@ -291,7 +291,8 @@ class _Homogeneous:
     def __init__(self, group: GroupSpec) -> None:
         self._group = group
         subscribed = next(iter(group.members.values())).subscribed
-        self._topics = [group.topics[each] for each in _ordered_ids(group, subscribed)]
+        ids = HashOrder.of(uuid_hash, _Subscriptions(group).ids(subscribed))
+        self._topics = [group.topics[each] for each in ids]
         total = sum(topic.partitions for topic in self._topics)
         self._quota, self._extra = divmod(total, len(group.members))
         self._shares: dict[str, _Share] = {}
@@ -403,9 +404,11 @@ class _Heterogeneous:
                 self._loads[number] += 1
 
     def _rank(self, topic: TopicInfo) -> tuple[float, int, tuple[int, int]]:
-        """Return the sort key of a topic: most partitions per subscriber first, then fewest subscribers."""
+        """Return the sort key of a topic: most partitions per subscriber first, then fewest subscribers, then by id.
+
+        Kafka compares ids by their signed 64-bit halves."""
         takers = len(self._takers[topic.topic_id])
-        return -topic.partitions / takers, takers, _java_uuid(topic.topic_id)
+        return -topic.partitions / takers, takers, signed_halves(topic.topic_id)
 
     def _give(self, topic_id: UUID, index: int, number: int) -> None:
         owners = self._owners[topic_id]
@@ -512,20 +515,6 @@ class _Loads:
 
     def _has(self, place: int, load: int) -> bool:
         return self._loads[self._members[place]] == load
-
-
-def _ordered_ids(group: GroupSpec, subscribed: frozenset[UUID]) -> HashOrder[UUID]:
-    return HashOrder.of(uuid_hash, _Subscriptions(group).ids(subscribed))
-
-
-def _java_uuid(topic_id: UUID) -> tuple[int, int]:
-    """Return the sort key by which Kafka compares ids: two signed 64-bit halves."""
-    high, low = topic_id.int >> 64, topic_id.int & (2**64 - 1)
-    return _signed(high), _signed(low)
-
-
-def _signed(number: int) -> int:
-    return number - 2**64 if number >= 2**63 else number
 
 
 BUILT_IN: Mapping[str, type[RangeAssignor | UniformAssignor]] = {

@@ -3,10 +3,13 @@
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Final
 from uuid import UUID
 
-from groupsdk.broker.coordinator.classic.join import offered_protocols, rebalance_timeout_ms
+from groupsdk.broker.coordinator.classic.join import (
+    MEMBER_ID_REQUIRED_FROM,
+    offered_protocols,
+    rebalance_timeout_ms,
+)
 from groupsdk.broker.coordinator.classic.member_requests import leaving_members, names_protocol
 from groupsdk.broker.coordinator.classic.responses import (
     heartbeat_answer,
@@ -16,16 +19,15 @@ from groupsdk.broker.coordinator.classic.responses import (
 )
 from groupsdk.broker.coordinator.consumer.conversion import (
     ConversionError,
-    GroupConversion,
     assignment_bytes,
     subscription_of,
 )
 from groupsdk.broker.coordinator.consumer.group import ConsumerGroup
-from groupsdk.broker.coordinator.consumer.group_updater import Change, GroupUpdater, MemberRemoval
+from groupsdk.broker.coordinator.consumer.group_updater import Change, GroupUpdater
 from groupsdk.broker.coordinator.consumer.heartbeat import RefusedError, replace_static_member
 from groupsdk.broker.coordinator.consumer.member import ConsumerGroupMember, MemberState, plain
 from groupsdk.broker.coordinator.consumer.records import member_metadata
-from groupsdk.broker.coordinator.consumer.registry import ConsumerGroupRegistry, Draft, TimerKind
+from groupsdk.broker.coordinator.consumer.registry import Draft, TimerKind
 from groupsdk.broker.coordinator.consumer.topics import names_set, same_names
 from groupsdk.broker.coordinator.runtime.contract import RequestContext
 from groupsdk.broker.coordinator.runtime.result_builder import ResultBuilder
@@ -46,7 +48,6 @@ from groupsdk.wire.messages.groups import (
 
 
 logger = logging.getLogger(__name__)
-_MEMBER_ID_REQUIRED_FROM: Final = 4
 
 
 class ClassicMembers:
@@ -55,20 +56,12 @@ class ClassicMembers:
     No request is parked: each is answered at once, from the coordinator's current target. A
     generation is the member's epoch; it is reused when partitions move within an epoch."""
 
-    __slots__ = ("_conversion", "_new_uuid", "_registry", "_removal", "_updater")
+    __slots__ = ("_conversion", "_new_uuid", "_registry", "_updater")
 
-    def __init__(
-        self,
-        registry: ConsumerGroupRegistry,
-        updater: GroupUpdater,
-        removal: MemberRemoval,
-        conversion: GroupConversion,
-        new_uuid: Callable[[], str],
-    ) -> None:
-        self._registry = registry
+    def __init__(self, updater: GroupUpdater, new_uuid: Callable[[], str]) -> None:
         self._updater = updater
-        self._removal = removal
-        self._conversion = conversion
+        self._registry = updater.registry
+        self._conversion = updater.conversion
         self._new_uuid = new_uuid
 
     def join(
@@ -147,7 +140,7 @@ class ClassicMembers:
                 subscription_changed=change.any,
                 now_ms=builder.now_ms,
             )
-        draft.hand_over(self._registry, builder)
+        draft.hand_over(builder)
         builder.is_large = after.is_large
         assert after.classic is not None
         name = after.classic.supported_protocols[0].name
@@ -185,7 +178,7 @@ class ClassicMembers:
         if (
             not request.member_id
             and request.group_instance_id is None
-            and context.api_version >= _MEMBER_ID_REQUIRED_FROM
+            and context.api_version >= MEMBER_ID_REQUIRED_FROM
         ):
             member_id = f"{context.client_id}-{self._new_uuid()}"
             raise RefusedError(ErrorCode.MEMBER_ID_REQUIRED, member_id)
@@ -259,17 +252,12 @@ class ClassicMembers:
         self._updater.renew_session(
             group.group_id, member.member_id, now_ms, member.classic.session_timeout_ms
         )
-        data = subscription_of(member)
-        version = int.from_bytes(data[:2]) if len(data) >= 2 else 0
         image = self._updater.topics.image()
-        builder.reply(
-            context.token,
-            SyncGroupResponse(
-                protocol_type=CONSUMER_PROTOCOL_TYPE,
-                protocol_name=name,
-                assignment=assignment_bytes(plain(member.assigned), image, version),
-            ),
+        assignment = assignment_bytes(plain(member.assigned), image, subscription_of(member))
+        answer = SyncGroupResponse(
+            protocol_type=CONSUMER_PROTOCOL_TYPE, protocol_name=name, assignment=assignment
         )
+        builder.reply(context.token, answer)
         return builder
 
     def _check_sync(
@@ -375,7 +363,7 @@ class ClassicMembers:
         if not leaving:
             builder.reply(context.token, answer)
             return builder
-        self._removal.remove(group, leaving.values(), builder)
+        self._updater.remove(group, leaving.values(), builder)
         builder.promise(context.token, answer)
         builder.if_failed(
             lambda again, code: again.reply(context.token, leave_answer(code, (), version))

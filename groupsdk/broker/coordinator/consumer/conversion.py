@@ -224,7 +224,7 @@ class GroupConversion:
         without these.
         """
         group_id = group.group_id
-        self._registry.write(group_tombstones(group), builder)
+        builder.write_all(group_tombstones(group))
         value = downgrade_records(group, rest, generation, self._image(), builder.now_ms)
         builder.write(group_metadata(group_id, value))
         builder.when_written(
@@ -399,15 +399,18 @@ def subscription_of(member: ConsumerGroupMember) -> bytes:
     return protocols[0].metadata if protocols else b""
 
 
-def assignment_bytes(partitions: Partitions, image: TopicImage, version: int) -> bytes:
-    """Encode partitions as a classic consumer's assignment in a version, if supported, without deleted topics."""
+def assignment_bytes(partitions: Partitions, image: TopicImage, subscription: bytes) -> bytes:
+    """Encode partitions as the assignment of a classic consumer, without deleted topics.
+
+    In the version of its subscription, if that is supported."""
+    version = int.from_bytes(subscription[:2]) if len(subscription) >= 2 else 0
     named = {
         topic.name: tuple(sorted(indexes))
         for topic_id, indexes in partitions.items()
         if (topic := image.topic_by_id(topic_id)) is not None
     }
     return ConsumerProtocolEncoder().assignment(
-        ConsumerProtocolAssignment(named), min(max(version, 0), MAX_VERSION)
+        ConsumerProtocolAssignment(named), min(version, MAX_VERSION)
     )
 
 
@@ -433,7 +436,6 @@ def downgrade_records(
     for each in rest:
         assert each.classic is not None
         data = dict(protocols[each.member_id]).get(name or "", b"")
-        version = int.from_bytes(data[:2]) if len(data) >= 2 else 0
         members.append(
             MemberMetadata(
                 member_id=each.member_id,
@@ -443,7 +445,7 @@ def downgrade_records(
                 rebalance_timeout=each.rebalance_timeout_ms,
                 session_timeout=each.classic.session_timeout_ms,
                 subscription=data,
-                assignment=assignment_bytes(group.target(each.member_id), image, version),
+                assignment=assignment_bytes(group.target(each.member_id), image, data),
             )
         )
     return GroupMetadataValue(

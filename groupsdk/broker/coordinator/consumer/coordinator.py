@@ -17,10 +17,10 @@ from groupsdk.broker.coordinator.consumer.assignors import BUILT_IN, ServerAssig
 from groupsdk.broker.coordinator.consumer.classic_members import ClassicMembers
 from groupsdk.broker.coordinator.consumer.conversion import GroupConversion
 from groupsdk.broker.coordinator.consumer.group import ConsumerGroup
-from groupsdk.broker.coordinator.consumer.group_updater import GroupUpdater, MemberRemoval
+from groupsdk.broker.coordinator.consumer.group_updater import GroupUpdater
 from groupsdk.broker.coordinator.consumer.heartbeat import ConsumerHeartbeats
 from groupsdk.broker.coordinator.consumer.member import ConsumerGroupMember, MemberState, together
-from groupsdk.broker.coordinator.consumer.records import group_tombstones, member_tombstones
+from groupsdk.broker.coordinator.consumer.records import member_tombstones
 from groupsdk.broker.coordinator.consumer.registry import (
     ConsumerGroupRegistry,
     Draft,
@@ -35,7 +35,6 @@ from groupsdk.broker.coordinator.consumer.topics import (
     TopicImage,
     names_in_order,
     names_set,
-    no_lags,
 )
 from groupsdk.broker.coordinator.consumer.views import (
     ConsumerGroupView,
@@ -76,9 +75,9 @@ class ConsumerGroupCoordinator:
         settings: EffectiveSettings,
         image: Callable[[], TopicImage],
         new_uuid: Callable[[], str],
-        assignors: Mapping[str, ServerAssignor] | None = None,
-        start: AssignmentStarter | None = None,
-        lags: GroupLags = no_lags,
+        assignors: Mapping[str, ServerAssignor] | None,
+        start: AssignmentStarter | None,
+        lags: GroupLags,
     ) -> None:
         self.registry = registry
         self._classic = classic
@@ -86,17 +85,12 @@ class ConsumerGroupCoordinator:
         self._image = image
         built_in: dict[str, ServerAssignor] = {name: made() for name, made in BUILT_IN.items()}
         self._topics = topics = SubscribedTopics(image)
-        self._updater = GroupUpdater(registry, settings, assignors or built_in, topics, start, lags)
-        self.conversion = conversion = GroupConversion(
-            registry, classic, rebalances, settings, topics
+        self.conversion = GroupConversion(registry, classic, rebalances, settings, topics)
+        self._updater = updater = GroupUpdater(
+            registry, settings, assignors or built_in, topics, self.conversion, start, lags
         )
-        self._removal = MemberRemoval(registry, self._updater, conversion)
-        self.heartbeats = ConsumerHeartbeats(
-            registry, classic, self._updater, self._removal, conversion, new_uuid
-        )
-        self.classic_members = ClassicMembers(
-            registry, self._updater, self._removal, conversion, new_uuid
-        )
+        self.heartbeats = ConsumerHeartbeats(updater, classic, new_uuid)
+        self.classic_members = ClassicMembers(updater, new_uuid)
 
     def group(self, group_id: str) -> ConsumerGroup | None:
         """Return a live consumer group; None if there is none with this id."""
@@ -211,7 +205,7 @@ class ConsumerGroupCoordinator:
             member.epoch,
             timer.kind.value,
         )
-        self._removal.remove(group, [member], builder)
+        self._updater.remove(group, [member], builder)
 
         def failed(again: ResultBuilder, error: ErrorCode) -> None:
             # it could not be written: retry for as long as the member exists
@@ -226,7 +220,7 @@ class ConsumerGroupCoordinator:
         if not self._updater.resolve_regexes(draft, builder.now_ms):
             # other requests come first
             self.registry.set(TimerKind.REGEX, group.group_id, "", builder.now_ms)
-        draft.hand_over(self.registry, builder)
+        draft.hand_over(builder)
 
     def assigned(self, job: AssignmentJob, outcome: Outcome, now_ms: int) -> ResultBuilder:
         """Handle the outcome of an assignor that ran on another thread; ignored if its group no longer exists."""
@@ -234,7 +228,7 @@ class ConsumerGroupCoordinator:
         group = self.registry.groups.get(job.group_id) or ConsumerGroup(job.group_id)
         draft = Draft(group)
         self._updater.assigned(job, outcome, draft, now_ms)
-        draft.hand_over(self.registry, builder)
+        draft.hand_over(builder)
         return builder
 
     def listed(self) -> Iterator[ListedGroup]:
@@ -306,10 +300,6 @@ class ConsumerGroupCoordinator:
             if not number % _TOPICS_AT_ONCE:
                 yield
         return Assignment(tuple(named))
-
-    def write_tombstones(self, group: ConsumerGroup, builder: ResultBuilder) -> None:
-        """Add the records that delete a group to a builder; the group must have no members."""
-        self.registry.write(group_tombstones(group), builder)
 
 
 def _topics_without(group: ConsumerGroup, member_id: str) -> frozenset[str]:

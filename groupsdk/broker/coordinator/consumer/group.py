@@ -236,7 +236,11 @@ class ConsumerGroup:
     @property
     def holders(self) -> Mapping[UUID, Mapping[int, str]]:
         """The member id that each partition is assigned to or pending revocation from, by topic id and partition."""
-        return self._held()
+        if self._holders is None:
+            self._holders = {}
+            for member in self.members.values():
+                self._hold(member)
+        return self._holders
 
     def not_held_by_others(
         self, member_id: str, topic_id: UUID, partitions: Sequence[int]
@@ -418,13 +422,6 @@ class ConsumerGroup:
             pending=assigned.pending or NOTHING_HELD,
         )
         self._hold(member)
-
-    def _held(self) -> dict[UUID, dict[int, str]]:
-        if self._holders is None:
-            self._holders = {}
-            for member in self.members.values():
-                self._hold(member)
-        return self._holders
 
     def _hold(self, member: ConsumerGroupMember) -> None:
         if self._base is not None:

@@ -20,13 +20,6 @@ from groupsdk.broker.coordinator.consumer.assignment_jobs import (
 from groupsdk.broker.coordinator.consumer.assignors import GroupSpec, MemberSpec, ServerAssignor
 from groupsdk.broker.coordinator.consumer.conversion import GroupConversion
 from groupsdk.broker.coordinator.consumer.group import ConsumerGroup
-from groupsdk.broker.coordinator.consumer.hash_order import (
-    HashOrder,
-    capacity_for,
-    members_order,
-    text_hash,
-    timeline_order,
-)
 from groupsdk.broker.coordinator.consumer.member import ConsumerGroupMember
 from groupsdk.broker.coordinator.consumer.reconciliation import Goal, reconciled
 from groupsdk.broker.coordinator.consumer.records import (
@@ -49,11 +42,13 @@ from groupsdk.broker.coordinator.consumer.registry import (
     TimerKind,
     rebalance_timer,
 )
-from groupsdk.broker.coordinator.consumer.topics import (
-    GroupLags,
-    Partitions,
-    SubscribedTopics,
-    no_lags,
+from groupsdk.broker.coordinator.consumer.topics import GroupLags, Partitions, SubscribedTopics
+from groupsdk.broker.coordinator.hash_order import (
+    HashOrder,
+    capacity_for,
+    members_order,
+    text_hash,
+    timeline_order,
 )
 from groupsdk.broker.coordinator.runtime.result_builder import ResultBuilder
 from groupsdk.broker.settings.effective import EffectiveSettings
@@ -86,7 +81,7 @@ class Change(NamedTuple):
 
 
 class GroupUpdater:
-    """The steps shared by heartbeats and joins: raise the epoch, compute the target, reconcile one member.
+    """The steps shared by heartbeats and joins: raise the epoch, compute the target, reconcile one member, remove members.
 
     The steps read and write a `Draft`, whose records its owner then writes; only timers are set at once."""
 
@@ -96,13 +91,15 @@ class GroupUpdater:
         settings: EffectiveSettings,
         assignors: Mapping[str, ServerAssignor],
         topics: SubscribedTopics,
-        start: AssignmentStarter | None = None,
-        lags: GroupLags = no_lags,
+        conversion: GroupConversion,
+        start: AssignmentStarter | None,
+        lags: GroupLags,
     ) -> None:
         self.registry = registry
         self.settings = settings
         self.assignors = assignors
         self.topics = topics
+        self.conversion = conversion
         self._start = start
         self._lags = lags
         self.jobs = AssignmentJobs()
@@ -351,6 +348,33 @@ class GroupUpdater:
         """Restart a member's session timer, which expires `timeout_ms` from now."""
         self.registry.set(TimerKind.SESSION, group_id, member_id, now_ms + timeout_ms)
 
+    def remove(
+        self, group: ConsumerGroup, leaving: Collection[ConsumerGroupMember], builder: ResultBuilder
+    ) -> None:
+        """Write the removal of members, raising the group epoch once.
+
+        Once only classic members are left, write the downgrade of the group to a classic one instead."""
+        gone = {each.member_id for each in leaving}
+        if self.conversion.would_downgrade(_without(group, gone)):
+            rest = list(_without(group, gone))
+            self.conversion.downgrade(group, rest, builder, generation=group.epoch, rebalance=True)
+            return
+        draft = Draft(group)
+        for member in leaving:
+            for record in member_tombstones(group.group_id, member.member_id):
+                draft.write(record)
+        self.drop_unused_regexes(draft)
+        hashed = self.topics.of(draft.group.subscribed_topics()).hash
+        self.registry.counters.consumer_rebalances += 1
+        draft.write(group_epoch(group.group_id, group.epoch + 1, hashed))
+        if not draft.group.members and self.settings.config().follows_4_4:
+            draft.write(target_epoch(group.group_id, group.epoch + 1, 0))
+        draft.hand_over(builder)
+
+
+def _without(group: ConsumerGroup, gone: Collection[str]) -> Iterator[ConsumerGroupMember]:
+    return (member for member in group.members.values() if member.member_id not in gone)
+
 
 def _is_same(before: Partitions | None, target: Partitions) -> bool:
     """Return whether two targets have the same partitions in any order; None differs from an empty target."""
@@ -370,42 +394,3 @@ def _is_homogeneous(group: ConsumerGroup) -> bool:
     if regexes == {""}:
         return len(names) == 1
     return len(regexes) == 1 and not any(names)
-
-
-class MemberRemoval:
-    """Removes members, and downgrades a group to a classic one once only classic members are left."""
-
-    __slots__ = ("_conversion", "_registry", "_updater")
-
-    def __init__(
-        self, registry: ConsumerGroupRegistry, updater: GroupUpdater, conversion: GroupConversion
-    ) -> None:
-        self._registry = registry
-        self._updater = updater
-        self._conversion = conversion
-
-    def remove(
-        self, group: ConsumerGroup, leaving: Collection[ConsumerGroupMember], builder: ResultBuilder
-    ) -> None:
-        """Write the removal of members, raising the group epoch once, or the downgrade of the group."""
-        gone = {each.member_id for each in leaving}
-        if self._conversion.would_downgrade(_without(group, gone)):
-            self._conversion.downgrade(
-                group, list(_without(group, gone)), builder, generation=group.epoch, rebalance=True
-            )
-            return
-        draft = Draft(group)
-        for member in leaving:
-            for record in member_tombstones(group.group_id, member.member_id):
-                draft.write(record)
-        self._updater.drop_unused_regexes(draft)
-        hashed = self._updater.topics.of(draft.group.subscribed_topics()).hash
-        self._registry.counters.consumer_rebalances += 1
-        draft.write(group_epoch(group.group_id, group.epoch + 1, hashed))
-        if not draft.group.members and self._updater.settings.config().follows_4_4:
-            draft.write(target_epoch(group.group_id, group.epoch + 1, 0))
-        draft.hand_over(self._registry, builder)
-
-
-def _without(group: ConsumerGroup, gone: Collection[str]) -> Iterator[ConsumerGroupMember]:
-    return (member for member in group.members.values() if member.member_id not in gone)

@@ -8,11 +8,10 @@ from typing import Final
 from uuid import UUID
 
 from groupsdk.broker.coordinator.classic.registry import GroupRegistry
-from groupsdk.broker.coordinator.consumer.conversion import ConversionError, GroupConversion
+from groupsdk.broker.coordinator.consumer.conversion import ConversionError
 from groupsdk.broker.coordinator.consumer.group_updater import (
     Change,
     GroupUpdater,
-    MemberRemoval,
     RegexUpdate,
 )
 from groupsdk.broker.coordinator.consumer.member import (
@@ -29,12 +28,7 @@ from groupsdk.broker.coordinator.consumer.records import (
     target_of_member,
 )
 from groupsdk.broker.coordinator.consumer.regex_resolution import InvalidRegexError, compiled
-from groupsdk.broker.coordinator.consumer.registry import (
-    ConsumerGroupRegistry,
-    Draft,
-    TimerKind,
-    not_a_consumer_group,
-)
+from groupsdk.broker.coordinator.consumer.registry import Draft, TimerKind, not_a_consumer_group
 from groupsdk.broker.coordinator.consumer.topics import names_set, same_names
 from groupsdk.broker.coordinator.runtime.contract import NOTHING, Reply, RequestContext, Result
 from groupsdk.broker.coordinator.runtime.result_builder import ResultBuilder
@@ -68,22 +62,15 @@ class RefusedError(Exception):
 class ConsumerHeartbeats:
     """Handles ConsumerGroupHeartbeat for the groups of one log partition."""
 
-    __slots__ = ("_classic", "_conversion", "_new_uuid", "_registry", "_removal", "_updater")
+    __slots__ = ("_classic", "_conversion", "_new_uuid", "_registry", "_updater")
 
     def __init__(
-        self,
-        registry: ConsumerGroupRegistry,
-        classic: GroupRegistry,
-        updater: GroupUpdater,
-        removal: MemberRemoval,
-        conversion: GroupConversion,
-        new_uuid: Callable[[], str],
+        self, updater: GroupUpdater, classic: GroupRegistry, new_uuid: Callable[[], str]
     ) -> None:
-        self._registry = registry
-        self._classic = classic
-        self._conversion = conversion
         self._updater = updater
-        self._removal = removal
+        self._registry = updater.registry
+        self._conversion = updater.conversion
+        self._classic = classic
         self._new_uuid = new_uuid
 
     def handle_stable(
@@ -183,7 +170,7 @@ class ConsumerHeartbeats:
             draft, member_id, owned, subscription_changed=change.any, now_ms=builder.now_ms
         )
         self._conversion.write_upgrade(draft, builder)
-        draft.hand_over(self._registry, builder)
+        draft.hand_over(builder)
         builder.is_large |= after.is_large
         group_id = request.group_id
         timeout_ms, interval_ms = updater.settings.heartbeat_times_ms(group_id)
@@ -356,9 +343,9 @@ class ConsumerHeartbeats:
             draft = Draft(group)
             draft.write(current_assignment(group.group_id, _away(member)))
             self._registry.clear(TimerKind.REBALANCE, group.group_id, member.member_id)
-            draft.hand_over(self._registry, builder)
+            draft.hand_over(builder)
         else:
-            self._removal.remove(group, [member], builder)
+            self._updater.remove(group, [member], builder)
         return ConsumerGroupHeartbeatResponse(
             member_id=member.member_id, member_epoch=request.member_epoch
         )

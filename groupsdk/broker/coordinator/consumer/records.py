@@ -1,7 +1,5 @@
 """Build the records of consumer groups, in the order in which Kafka writes them."""
 
-from collections.abc import Iterable
-
 from groupsdk.broker.coordinator.consumer.group import (
     AssignmentRecord,
     ConsumerGroup,
@@ -13,6 +11,13 @@ from groupsdk.broker.coordinator.consumer.member import ConsumerGroupMember
 from groupsdk.broker.coordinator.consumer.topics import Partitions
 from groupsdk.broker.coordinator.runtime.contract import CoordinatorRecord
 from groupsdk.wire.coordinator_records import consumer_group
+from groupsdk.wire.coordinator_records.declaration import CoordinatorKey
+
+
+_MEMBER_METADATA = consumer_group.ConsumerGroupMemberMetadataKey
+_TARGET_ASSIGNMENT = consumer_group.ConsumerGroupTargetAssignmentMemberKey
+_CURRENT_ASSIGNMENT = consumer_group.ConsumerGroupCurrentMemberAssignmentKey
+_REGULAR_EXPRESSION = consumer_group.ConsumerGroupRegularExpressionKey
 
 
 def group_epoch(group_id: str, epoch: int, metadata_hash: int) -> GroupRecord:
@@ -23,20 +28,18 @@ def group_epoch(group_id: str, epoch: int, metadata_hash: int) -> GroupRecord:
 
 def member_metadata(group_id: str, member: ConsumerGroupMember) -> GroupRecord:
     """Build the record of a member's subscription and metadata (type 5)."""
-    key = consumer_group.ConsumerGroupMemberMetadataKey(group_id, member.member_id)
+    key = _MEMBER_METADATA(group_id, member.member_id)
     return CoordinatorRecord(key, member.metadata_value())
 
 
 def current_assignment(group_id: str, member: ConsumerGroupMember) -> GroupRecord:
     """Build the record of a member's current assignment (type 8)."""
-    key = consumer_group.ConsumerGroupCurrentMemberAssignmentKey(group_id, member.member_id)
-    return AssignmentRecord(key, member)
+    return AssignmentRecord(_CURRENT_ASSIGNMENT(group_id, member.member_id), member)
 
 
 def target_of_member(group_id: str, member_id: str, target: Partitions) -> GroupRecord:
     """Build the record of a member's target assignment (type 7)."""
-    key = consumer_group.ConsumerGroupTargetAssignmentMemberKey(group_id, member_id)
-    return TargetRecord(key, target)
+    return TargetRecord(_TARGET_ASSIGNMENT(group_id, member_id), target)
 
 
 def target_epoch(group_id: str, epoch: int, timestamp_ms: int) -> GroupRecord:
@@ -52,53 +55,31 @@ def resolved_regex(group_id: str, regex: str, resolved: ResolvedRegex) -> GroupR
     value = consumer_group.ConsumerGroupRegularExpressionValue(
         tuple(sorted(resolved.topics)), resolved.version, resolved.timestamp_ms
     )
-    return CoordinatorRecord(
-        consumer_group.ConsumerGroupRegularExpressionKey(group_id, regex), value
-    )
+    return CoordinatorRecord(_REGULAR_EXPRESSION(group_id, regex), value)
 
 
 def regex_tombstone(group_id: str, regex: str) -> GroupRecord:
     """Build the record that deletes the resolved topics of a regular expression."""
-    return CoordinatorRecord(
-        consumer_group.ConsumerGroupRegularExpressionKey(group_id, regex), None
-    )
+    return CoordinatorRecord(_REGULAR_EXPRESSION(group_id, regex), None)
 
 
 def member_tombstones(group_id: str, member_id: str) -> list[GroupRecord]:
     """Build the records that remove one member (types 8, 7, 5)."""
-    return [
-        CoordinatorRecord(
-            consumer_group.ConsumerGroupCurrentMemberAssignmentKey(group_id, member_id), None
-        ),
-        CoordinatorRecord(
-            consumer_group.ConsumerGroupTargetAssignmentMemberKey(group_id, member_id), None
-        ),
-        CoordinatorRecord(consumer_group.ConsumerGroupMemberMetadataKey(group_id, member_id), None),
-    ]
+    keys = (_CURRENT_ASSIGNMENT, _TARGET_ASSIGNMENT, _MEMBER_METADATA)
+    return [CoordinatorRecord(key(group_id, member_id), None) for key in keys]
 
 
 def group_tombstones(group: ConsumerGroup) -> list[GroupRecord]:
     """Build the records that remove a group and all its remaining records (types 8, 7, 6, 5, 16, 4, 3)."""
-    group_id, members = group.group_id, list(group.members)
-    return [
-        *_each(consumer_group.ConsumerGroupCurrentMemberAssignmentKey, group_id, members),
-        *_each(consumer_group.ConsumerGroupTargetAssignmentMemberKey, group_id, members),
-        CoordinatorRecord(consumer_group.ConsumerGroupTargetAssignmentMetadataKey(group_id), None),
-        *_each(consumer_group.ConsumerGroupMemberMetadataKey, group_id, members),
-        *(regex_tombstone(group_id, regex) for regex in group.regexes),
+    group_id = group.group_id
+    keys: list[CoordinatorKey] = [
+        *(_CURRENT_ASSIGNMENT(group_id, member_id) for member_id in group.members),
+        *(_TARGET_ASSIGNMENT(group_id, member_id) for member_id in group.members),
+        consumer_group.ConsumerGroupTargetAssignmentMetadataKey(group_id),
+        *(_MEMBER_METADATA(group_id, member_id) for member_id in group.members),
+        *(_REGULAR_EXPRESSION(group_id, regex) for regex in group.regexes),
         # the topics record of a group written by Kafka 4.0 or older
-        CoordinatorRecord(consumer_group.ConsumerGroupPartitionMetadataKey(group_id), None),
-        CoordinatorRecord(consumer_group.ConsumerGroupMetadataKey(group_id), None),
+        consumer_group.ConsumerGroupPartitionMetadataKey(group_id),
+        consumer_group.ConsumerGroupMetadataKey(group_id),
     ]
-
-
-def _each(
-    key: type[
-        consumer_group.ConsumerGroupCurrentMemberAssignmentKey
-        | consumer_group.ConsumerGroupTargetAssignmentMemberKey
-        | consumer_group.ConsumerGroupMemberMetadataKey
-    ],
-    group_id: str,
-    member_ids: Iterable[str],
-) -> list[GroupRecord]:
-    return [CoordinatorRecord(key(group_id, member_id), None) for member_id in member_ids]
+    return [CoordinatorRecord(key, None) for key in keys]

@@ -1,6 +1,6 @@
 """The consumer groups of one log partition, their timers, and the draft of one request."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from enum import Enum
 
 from groupsdk.broker.coordinator.consumer.group import ConsumerGroup, GroupRecord
@@ -64,10 +64,8 @@ class ConsumerGroupRegistry:
 
     __slots__ = ("_make_room", "_timers", "counters", "groups", "timers")
 
-    def __init__(
-        self, make_room: Callable[[str], None], counters: CoordinatorCounters | None = None
-    ) -> None:
-        self.counters = counters or CoordinatorCounters()
+    def __init__(self, make_room: Callable[[str], None], counters: CoordinatorCounters) -> None:
+        self.counters = counters
         self.groups: dict[str, ConsumerGroup] = {}
         self.timers: DeadlineBuckets[GroupTimer] = DeadlineBuckets(_BUCKET_MS)
         # one table for all groups: a table per group would take more memory than its timers
@@ -93,10 +91,6 @@ class ConsumerGroupRegistry:
                 self.clear(kind, group_id, key.member_id)
         elif isinstance(key, ConsumerGroupMetadataKey):
             self.remove(group_id)
-
-    def write(self, records: Iterable[GroupRecord], builder: ResultBuilder) -> None:
-        """Add records to a builder; each is replayed once it is in the log."""
-        builder.write_all(records)
 
     def remove(self, group_id: str) -> None:
         """Remove a group and all its timers; does nothing if it is unknown."""
@@ -168,9 +162,9 @@ class Draft:
             return []
         return [member for member in self.group.members if member not in self.base.members]
 
-    def hand_over(self, registry: ConsumerGroupRegistry, builder: ResultBuilder) -> None:
-        """Add the records to a builder; once they are in the log, `registry` replays them on the real group."""
-        registry.write(self.records, builder)
+    def hand_over(self, builder: ResultBuilder) -> None:
+        """Add the records to a builder; once they are in the log, they are replayed on the real group."""
+        builder.write_all(self.records)
         start = self.start
         if start is not None and self.records:
             builder.when_written(lambda _: start())

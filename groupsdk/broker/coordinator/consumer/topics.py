@@ -54,11 +54,6 @@ EndOffsets = Callable[[str, int], int | None]
 """Returns the offset after the last record of a partition; None if the log is not open."""
 
 
-def no_lags(group_id: str, topics: Iterable[TopicInfo]) -> Mapping[UUID, Mapping[int, int]]:
-    """Return nothing: no lag is known."""
-    return {}
-
-
 def no_end_offset(topic: str, partition: int) -> int | None:
     """Return None: there is no log."""
     return None
@@ -80,11 +75,16 @@ class NoTopics:
         return ()
 
 
+def signed_halves(topic_id: UUID) -> tuple[int, int]:
+    """Return the two signed 64-bit numbers that a Kafka Uuid has."""
+    high, low = struct.unpack(">qq", topic_id.bytes)
+    return high, low
+
+
 @lru_cache(65_536)
 def topic_hash(topic: TopicInfo) -> int:
     """Return the hash of one topic, as a signed 64-bit integer (Kafka: `Utils.computeTopicHash`)."""
-    high, low = struct.unpack(">qq", topic.topic_id.bytes)
-    parts = [b"\0", struct.pack("<qq", high, low), _text(topic.name)]
+    parts = [b"\0", struct.pack("<qq", *signed_halves(topic.topic_id)), _text(topic.name)]
     parts.append(struct.pack("<i", topic.partitions))
     for index in range(topic.partitions):
         parts.append(struct.pack("<i", index))

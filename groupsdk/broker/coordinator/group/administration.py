@@ -12,6 +12,7 @@ from groupsdk.broker.coordinator.classic.member import metadata_of
 from groupsdk.broker.coordinator.classic.registry import GroupRegistry
 from groupsdk.broker.coordinator.consumer.coordinator import ConsumerGroupCoordinator
 from groupsdk.broker.coordinator.consumer.group import ConsumerGroup
+from groupsdk.broker.coordinator.consumer.records import group_tombstones
 from groupsdk.broker.coordinator.group.records import OffsetTombstone
 from groupsdk.broker.coordinator.group_status import GroupState
 from groupsdk.broker.coordinator.offsets.offset_metadata_manager import OffsetStore
@@ -165,7 +166,7 @@ class Administration:
                 if consumer_group is None:
                     builder.write(group_tombstone(group_id))
                 else:
-                    self.consumer_groups.write_tombstones(consumer_group, builder)
+                    builder.write_all(group_tombstones(consumer_group))
                 logger.info("group=%s: deleted on request", group_id)
         builder.promise(context.token, messages.DeleteGroupsResponse(results=tuple(results)))
 

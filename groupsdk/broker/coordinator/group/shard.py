@@ -5,14 +5,10 @@ from types import MappingProxyType
 from typing import Any, Final, cast
 
 from groupsdk.broker.coordinator.classic.join import JoinGroupHandler
-from groupsdk.broker.coordinator.classic.member_requests import (
-    HeartbeatHandler,
-    LeaveGroupHandler,
-    SyncGroupHandler,
-)
+from groupsdk.broker.coordinator.classic.member_requests import MemberRequests
 from groupsdk.broker.coordinator.classic.rebalance import Rebalances
 from groupsdk.broker.coordinator.classic.registry import GroupRegistry
-from groupsdk.broker.coordinator.classic.responses import append_error, join_error
+from groupsdk.broker.coordinator.classic.responses import join_error
 from groupsdk.broker.coordinator.classic.views import GroupView, group_status, group_view
 from groupsdk.broker.coordinator.consumer.assignment_jobs import (
     AssignmentJob,
@@ -22,6 +18,7 @@ from groupsdk.broker.coordinator.consumer.assignment_jobs import (
 from groupsdk.broker.coordinator.consumer.assignors import ServerAssignor
 from groupsdk.broker.coordinator.consumer.coordinator import ConsumerGroupCoordinator
 from groupsdk.broker.coordinator.consumer.group import ConsumerGroup, GroupRecord
+from groupsdk.broker.coordinator.consumer.records import group_tombstones
 from groupsdk.broker.coordinator.consumer.registry import ConsumerGroupRegistry
 from groupsdk.broker.coordinator.consumer.topics import (
     EndOffsets,
@@ -58,9 +55,10 @@ from groupsdk.broker.coordinator.runtime.contract import (
     EncodedRecords,
     ProducerStamp,
     Record,
-    Reply,
     RequestContext,
     Result,
+    answered,
+    append_error,
     finished,
 )
 from groupsdk.broker.coordinator.runtime.deadlines import NEVER
@@ -160,7 +158,7 @@ class GroupCoordinatorShard:
             lags=lambda group_id, topics: self._offsets.lags(group_id, topics, end_offset),
         )
         self._expiry = OffsetExpiration(self._registry, self._offsets, consumer)
-        self._heartbeats = HeartbeatHandler(self._registry)
+        self._members = MemberRequests(self._registry, self._rebalances)
         self._fetches = OffsetFetchHandler(self._registry, self._offsets, consumer, topics)
         self._admin = Administration(self._registry, self._offsets, consumer)
         self._offset_metadata = OffsetMetadataManager(
@@ -175,8 +173,8 @@ class GroupCoordinatorShard:
         self._result: Result | None = None
         self._handlers: dict[type[Request[Any]], _RequestHandler] = {
             JoinGroupRequest: self._joins.handle,
-            SyncGroupRequest: SyncGroupHandler(self._registry, self._rebalances).handle,
-            LeaveGroupRequest: LeaveGroupHandler(self._registry, self._rebalances).handle,
+            SyncGroupRequest: self._members.sync,
+            LeaveGroupRequest: self._members.leave,
             DeleteGroupsRequest: self._admin.delete,
             OffsetDeleteRequest: self._admin.delete_offsets,
         }
@@ -184,7 +182,7 @@ class GroupCoordinatorShard:
     def handle(self, request: Request[Any], context: RequestContext, now_ms: int) -> Result:
         """Handle a request; its reply is in this result or, if it is parked, in a later one."""
         if type(request) is HeartbeatRequest and request.group_id not in self._consumer_groups:
-            return self._heartbeats.handle(request, context, now_ms)
+            return self._members.heartbeat(request, context, now_ms)
         if type(request) is OffsetCommitRequest:
             return self._offset_metadata.commit(request, context, now_ms)
         if type(request) is ConsumerGroupHeartbeatRequest:
@@ -201,7 +199,7 @@ class GroupCoordinatorShard:
             return self._offset_metadata.commit_transactional(request, context, now_ms)
         answer = self._answer_at_once(request, context)
         if answer is not None:
-            return _answered(context, answer)
+            return answered(context, answer)
         raise TypeError(f"{type(request).__name__} is not a request for a group coordinator")
 
     def _heartbeat(
@@ -260,9 +258,7 @@ class GroupCoordinatorShard:
         # an empty group becomes a classic one
         builder = self._joins.handle(request, context, now_ms)
         if builder.records:
-            made = ResultBuilder(now_ms)
-            self._consumer.write_tombstones(group, made)
-            builder.records[:0] = made.records
+            builder.records[:0] = group_tombstones(group)
         return builder
 
     def may_wait(self, request: Request[Any]) -> bool:
@@ -303,7 +299,7 @@ class GroupCoordinatorShard:
         self, request: OffsetFetchRequest, context: RequestContext
     ) -> Generator[None, None, Result]:
         answer = yield from self._fetches.handle_in_steps(request, context)
-        return _answered(context, answer)
+        return answered(context, answer)
 
     def _delete_in_steps(
         self, request: DeleteGroupsRequest, context: RequestContext, now_ms: int
@@ -317,7 +313,7 @@ class GroupCoordinatorShard:
         self, request: ConsumerGroupDescribeRequest, context: RequestContext
     ) -> Generator[None, None, Result]:
         answer = yield from self._describe(request)
-        return _answered(context, answer)
+        return answered(context, answer)
 
     def _describe(
         self, request: ConsumerGroupDescribeRequest
@@ -603,7 +599,3 @@ class GroupCoordinatorShard:
         if builder.records:
             self._builder, self._result = builder, result
         return result
-
-
-def _answered(context: RequestContext, response: Any) -> Result:
-    return Result((), (Reply(context.token, response),))

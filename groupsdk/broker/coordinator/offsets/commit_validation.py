@@ -161,3 +161,24 @@ def _has_held(member: ConsumerGroupMember, epoch: int, places: Iterable[Place]) 
         if given is None or epoch < given:
             return False
     return True
+
+
+_ABORTABLE_FROM: Final = 4
+
+
+def txn_offset_commit_error(error: ErrorCode, version: int) -> ErrorCode:
+    """Map the coordinator's error for a partition to the one sent in response to a TxnOffsetCommit of this version."""
+    if error is ErrorCode.PRODUCER_FENCED:
+        return ErrorCode.INVALID_PRODUCER_EPOCH
+    if error is ErrorCode.NETWORK_EXCEPTION:
+        return for_txn_offset_commit(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, version)
+    if error is ErrorCode.TRANSACTION_ABORTABLE and version < _ABORTABLE_FROM:
+        return ErrorCode.INVALID_TXN_STATE
+    return for_txn_offset_commit(error, version)
+
+
+def for_txn_offset_commit(error: ErrorCode, version: int) -> ErrorCode:
+    """Map COORDINATOR_LOAD_IN_PROGRESS to COORDINATOR_NOT_AVAILABLE for TxnOffsetCommit versions 0 and 1."""
+    if error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS and version < 2:
+        return ErrorCode.COORDINATOR_NOT_AVAILABLE
+    return error

@@ -7,6 +7,7 @@ from groupsdk.broker.coordinator.classic.group import ClassicGroup, group_tombst
 from groupsdk.broker.coordinator.classic.registry import GroupRegistry
 from groupsdk.broker.coordinator.consumer.coordinator import ConsumerGroupCoordinator
 from groupsdk.broker.coordinator.consumer.group import ConsumerGroup
+from groupsdk.broker.coordinator.consumer.records import group_tombstones
 from groupsdk.broker.coordinator.group.records import NO_TIMESTAMP, CommittedOffset, OffsetTombstone
 from groupsdk.broker.coordinator.group_status import GroupState
 from groupsdk.broker.coordinator.offsets.offset_metadata_manager import OffsetStore
@@ -136,7 +137,7 @@ class OffsetExpiration:
                     self._registry.counters.offset_expirations += 1
                     builder.write(OffsetTombstone(group_id, topic, partition))
         if not (kept or group.members or offsets.has_open_transactions(group_id)):
-            self._consumer_groups.write_tombstones(group, builder)
+            builder.write_all(group_tombstones(group))
             logger.info("group=%s: removed: no members and no offsets left", group_id)
         return True
 

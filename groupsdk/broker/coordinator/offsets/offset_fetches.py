@@ -1,8 +1,8 @@
 """Handle OffsetFetch: return committed offsets."""
 
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeVar
 from uuid import UUID
 
 from groupsdk.broker.coordinator.classic.registry import GroupRegistry
@@ -32,6 +32,7 @@ _BY_GROUP_FROM = 8
 _AT_ONCE: Final = 1_000
 """How many topics and offsets are looked up before a pause, which takes about a millisecond."""
 
+T = TypeVar("T")
 Found = tuple[int, CommittedOffset, ErrorCode]
 _NONE_STORED = CommittedOffset(NO_OFFSET, NO_EPOCH)
 _Asked = Iterable[tuple[str, UUID, Sequence[int]]]
@@ -71,19 +72,10 @@ class OffsetFetchHandler:
                 group = yield from self._of_group(each, stable=stable)
                 groups.append(group)
             return OffsetFetchResponse(groups=tuple(groups))
-        topics = []
-        asked = _asked(request.topics)
-        for found in self._find(request.group_id, asked, require_stable=stable):
-            if found is None:
-                yield
-                continue
-            name, _, partitions = found
-            topics.append(
-                OffsetFetchResponseTopic(
-                    name, tuple([_up_to_7(*partition) for partition in partitions])
-                )
-            )
-        return OffsetFetchResponse(topics=tuple(topics))
+        topics = yield from self._find(
+            request.group_id, request.topics, _topic_up_to_7, require_stable=stable
+        )
+        return OffsetFetchResponse(topics=topics)
 
     def _of_group(
         self, asked: OffsetFetchRequestGroup, *, stable: bool
@@ -93,37 +85,40 @@ class OffsetFetchHandler:
             error = validate_fetch(group, asked.member_id, asked.member_epoch)
             if error is not ErrorCode.NONE:
                 return OffsetFetchResponseGroup(group_id=asked.group_id, error_code=error)
-        topics = []
-        for found in self._find(asked.group_id, _asked(asked.topics), require_stable=stable):
-            if found is None:
-                yield
-                continue
-            name, topic_id, partitions = found
-            topics.append(
-                OffsetFetchResponseTopics(
-                    name, topic_id, tuple([_from_8(*partition) for partition in partitions])
-                )
-            )
-        return OffsetFetchResponseGroup(group_id=asked.group_id, topics=tuple(topics))
+        topics = yield from self._find(
+            asked.group_id, asked.topics, _topic_from_8, require_stable=stable
+        )
+        return OffsetFetchResponseGroup(group_id=asked.group_id, topics=topics)
 
     def _find(
-        self, group_id: str, asked: _Asked | None, *, require_stable: bool
-    ) -> Iterator[tuple[str, UUID, list[Found]] | None]:
-        """Yield the offsets topic by topic, and None where others may have their turn."""
+        self,
+        group_id: str,
+        wanted: Iterable[OffsetFetchRequestTopic | OffsetFetchRequestTopics] | None,
+        answer: Callable[[str, UUID, list[Found]], T],
+        *,
+        require_stable: bool,
+    ) -> Generator[None, None, tuple[T, ...]]:
+        """Return the answers for topics, or for all that have offsets, with pauses where others may have their turn."""
         group = self.registry.groups.get(group_id)
         known = (group is not None and group.state is not GroupState.DEAD) or (
             self.consumer_groups.group(group_id) is not None
         )
         topics = self.offsets.topics(group_id) if known else {}
-        is_checked = asked is not None
-        if asked is None:
+        asked: _Asked
+        if wanted is None:
             asked = [(name, self._topic_id(name, of), tuple(of)) for name, of in topics.items()]
+        else:
+            asked = [
+                (topic.name, getattr(topic, "topic_id", NO_UUID), topic.partition_indexes)
+                for topic in wanted
+            ]
+        answers = []
         count = 0
         for topic, topic_id, indexes in asked:
             count += 1 + len(indexes)
             if count > _AT_ONCE:
                 count = 0
-                yield None
+                yield
             unstable = require_stable and self.offsets.has_open_transactions(group_id)
             stored = topics.get(topic, {})
             found: list[Found] = []
@@ -132,10 +127,11 @@ class OffsetFetchHandler:
                     found.append((index, _NONE_STORED, ErrorCode.UNSTABLE_OFFSET_COMMIT))
                     continue
                 offset = stored.get(index, _NONE_STORED)
-                if is_checked and _is_of_another_topic(offset, topic_id):
+                if wanted is not None and _is_of_another_topic(offset, topic_id):
                     offset = _NONE_STORED
                 found.append((index, offset, ErrorCode.NONE))
-            yield topic, topic_id, found
+            answers.append(answer(topic, topic_id, found))
+        return tuple(answers)
 
     def _topic_id(self, name: str, stored: Mapping[int, CommittedOffset]) -> UUID:
         """Return the id of a topic with committed offsets: the stored one, else the current one."""
@@ -150,17 +146,6 @@ def _is_of_another_topic(offset: CommittedOffset, topic_id: UUID) -> bool:
     """Return whether an offset was committed for an earlier topic of the same name; False if it has no id."""
     stored = offset.topic_id
     return topic_id is not NO_UUID and stored is not NO_UUID and topic_id != stored
-
-
-def _asked(
-    topics: Iterable[OffsetFetchRequestTopic | OffsetFetchRequestTopics] | None,
-) -> _Asked | None:
-    if topics is None:
-        return None
-    return [
-        (topic.name, getattr(topic, "topic_id", NO_UUID), topic.partition_indexes)
-        for topic in topics
-    ]
 
 
 def fetch_error(
@@ -179,9 +164,10 @@ def fetch_error(
         )
     return OffsetFetchResponse(
         topics=tuple(
-            OffsetFetchResponseTopic(
+            _topic_up_to_7(
                 topic.name,
-                tuple(_up_to_7(index, _NONE_STORED, error) for index in topic.partition_indexes),
+                NO_UUID,
+                [(index, _NONE_STORED, error) for index in topic.partition_indexes],
             )
             for topic in request.topics or ()
         ),
@@ -189,13 +175,21 @@ def fetch_error(
     )
 
 
-def _up_to_7(index: int, found: CommittedOffset, error: ErrorCode) -> OffsetFetchResponsePartition:
-    return OffsetFetchResponsePartition(
-        index, found.offset, found.leader_epoch, found.metadata, error
-    )
+def _topic_up_to_7(name: str, _: UUID, found: list[Found]) -> OffsetFetchResponseTopic:
+    partitions = [
+        OffsetFetchResponsePartition(
+            index, offset.offset, offset.leader_epoch, offset.metadata, error
+        )
+        for index, offset, error in found
+    ]
+    return OffsetFetchResponseTopic(name, tuple(partitions))
 
 
-def _from_8(index: int, found: CommittedOffset, error: ErrorCode) -> OffsetFetchResponsePartitions:
-    return OffsetFetchResponsePartitions(
-        index, found.offset, found.leader_epoch, found.metadata, error
-    )
+def _topic_from_8(name: str, topic_id: UUID, found: list[Found]) -> OffsetFetchResponseTopics:
+    partitions = [
+        OffsetFetchResponsePartitions(
+            index, offset.offset, offset.leader_epoch, offset.metadata, error
+        )
+        for index, offset, error in found
+    ]
+    return OffsetFetchResponseTopics(name, topic_id, tuple(partitions))

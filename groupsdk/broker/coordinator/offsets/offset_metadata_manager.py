@@ -20,6 +20,7 @@ from groupsdk.broker.coordinator.offsets.commit_validation import (
     CommitRequest,
     Place,
     sliced,
+    txn_offset_commit_error,
     validate_commit,
 )
 from groupsdk.broker.coordinator.runtime.contract import (
@@ -128,9 +129,6 @@ class OffsetStore:
                 if end is not None and stored.offset >= 0:
                     lags[partition] = max(0, end - stored.offset)
         return found
-
-    def group_ids(self) -> tuple[str, ...]:
-        return tuple(self._by_group)
 
     def is_unstable(self, group_id: str, topic: str, partition: int) -> bool:
         """Return whether an open transaction may change the committed offset of a partition (KIP-447)."""
@@ -502,9 +500,6 @@ def _utf16_length(text: str) -> int:
     return len(text) if text.isascii() else len(text.encode("utf-16-be", "surrogatepass")) // 2
 
 
-_ABORTABLE_FROM = 4
-
-
 def commit_answer(
     topics: Iterable[tuple[OffsetCommitRequestTopic, PartitionErrors]],
 ) -> OffsetCommitResponse:
@@ -550,20 +545,10 @@ def transaction_error(
     request: TxnOffsetCommitRequest, error: ErrorCode, api_version: int
 ) -> TxnOffsetCommitResponse:
     """Build the response to a refused commit within a transaction, with the error as this version knows it."""
-    error = _for_producers(error, api_version)
+    error = txn_offset_commit_error(error, api_version)
     return transaction_answer(
         (topic, (error,) * len(topic.partitions)) for topic in request.topics if topic.partitions
     )
-
-
-def _for_producers(error: ErrorCode, api_version: int) -> ErrorCode:
-    if error is ErrorCode.NETWORK_EXCEPTION:
-        return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-    if error is ErrorCode.PRODUCER_FENCED:
-        return ErrorCode.INVALID_PRODUCER_EPOCH
-    if error is ErrorCode.TRANSACTION_ABORTABLE and api_version < _ABORTABLE_FROM:
-        return ErrorCode.INVALID_TXN_STATE
-    return error
 
 
 @lru_cache(maxsize=1024)

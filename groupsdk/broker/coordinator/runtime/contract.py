@@ -129,9 +129,35 @@ class Result(NamedTuple):
     """Whether the records take so long to encode that it is to be done in steps."""
 
 
+_APPEND_ERRORS = {
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.REQUEST_TIMED_OUT: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
+    ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
+    ErrorCode.MESSAGE_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
+    ErrorCode.RECORD_LIST_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
+    ErrorCode.INVALID_FETCH_SIZE: ErrorCode.UNKNOWN_SERVER_ERROR,
+}
+
+
+def append_error(error: ErrorCode) -> ErrorCode:
+    """Map the error of a failed append to the one sent to clients.
+
+    (Kafka: CoordinatorOperationExceptionHelper, TransactionStateManager.appendTransactionToLog.)
+    """
+    return _APPEND_ERRORS.get(error, error)
+
+
 NOTHING = Result()
 UNPREPARED = Result(is_large=True)
 """The result of a request that takes so long that it is to be prepared in steps first."""
+
+
+def answered(context: RequestContext, response: Response) -> Result:
+    """Return the result of a request that is answered at once, without records."""
+    return Result((), (Reply(context.token, response),))
 
 
 def finished(steps: Generator[None, None, T]) -> T:

@@ -63,11 +63,8 @@ class CoordinatorLog(Protocol):
         Raises GroupSdkError if they could not be encoded or, with an `error_code`, not be appended.
         """
 
-    def replay(self) -> Iterator[Replayed | Marker]:
-        """Yield the whole log in order: records and transaction markers."""
-
     def load(self) -> Iterator[Replayed | Marker | list[Pair]]:
-        """Yield the whole log as `replay` does, but records without a producer as lists of pairs."""
+        """Yield the whole log in order: records and transaction markers, records without a producer as lists of pairs."""
 
 
 class ConnectionLoad(Protocol):

@@ -22,6 +22,13 @@ class ProducerIdError(GroupSdkError):
     """The error code sent to clients."""
 
 
+def log_none_left(transactional_id: str, error: ProducerIdError) -> None:
+    """Log why a transactional id cannot go on."""
+    logger.warning(
+        "transactional id %s: cannot allocate a producer id: %s", transactional_id, error
+    )
+
+
 class ProducerIdsExhaustedError(ProducerIdError):
     """All producer ids up to 2^63 - 1 are allocated; no later attempt can succeed."""
 

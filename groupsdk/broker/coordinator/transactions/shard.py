@@ -13,6 +13,8 @@ from groupsdk.broker.coordinator.runtime.contract import (
     Reply,
     RequestContext,
     Result,
+    answered,
+    append_error,
 )
 from groupsdk.broker.coordinator.transactions import decisions, responses
 from groupsdk.broker.coordinator.transactions.log_records import TransactionRecord, decode
@@ -20,9 +22,9 @@ from groupsdk.broker.coordinator.transactions.metadata import EPOCH_BUMP_VERSION
 from groupsdk.broker.coordinator.transactions.producer_ids import (
     ProducerIdAllocator,
     ProducerIdError,
+    log_none_left,
 )
 from groupsdk.broker.coordinator.transactions.responses import (
-    append_error,
     describe,
     list_transactions,
 )
@@ -42,7 +44,7 @@ from groupsdk.wire.messages.transactions import (
     ListTransactionsRequest,
 )
 from groupsdk.wire.records.pairs import Pair
-from groupsdk.wire.schema import Request, Response
+from groupsdk.wire.schema import Request
 
 
 logger = logging.getLogger(__name__)
@@ -146,8 +148,7 @@ class TransactionCoordinatorShard(CoordinatorShard):
         """
         version = context.api_version
         if self._refusal is not None:
-            response = responses.refused(request, self._refusal, version)
-            return Result(replies=(Reply(context.token, response),))
+            return answered(context, responses.refused(request, self._refusal, version))
         match request:
             case InitProducerIdRequest():
                 return self._init_producer_id(request, context, now_ms)
@@ -163,10 +164,10 @@ class TransactionCoordinatorShard(CoordinatorShard):
                     for each in request.transactional_ids
                     for known in (self._state_manager.get(each),)
                 )
-                return _reply(context, DescribeTransactionsResponse(0, tuple(states)))
+                return answered(context, DescribeTransactionsResponse(0, tuple(states)))
             case ListTransactionsRequest():
                 listed = (each.metadata for each in self._state_manager)
-                return _reply(context, list_transactions(request, listed, now_ms))
+                return answered(context, list_transactions(request, listed, now_ms))
             case _:
                 raise TypeError(
                     f"{type(request).__name__} is not a request for a transaction coordinator"
@@ -234,14 +235,14 @@ class TransactionCoordinatorShard(CoordinatorShard):
         self, request: InitProducerIdRequest, context: RequestContext, now_ms: int
     ) -> Result:
         def refuse(error: ErrorCode) -> Result:
-            return _reply(context, responses.not_initialized(error, context.api_version))
+            return answered(context, responses.not_initialized(error, context.api_version))
 
         expected = decisions.expectation(request.producer_id, request.producer_epoch)
         if isinstance(expected, ErrorCode):
             return refuse(expected)
         transactional_id = request.transactional_id
         if transactional_id is None:
-            return _reply(context, responses.idempotent_producer(self._producer_ids))
+            return answered(context, responses.idempotent_producer(self._producer_ids))
         if not transactional_id:
             return refuse(ErrorCode.INVALID_REQUEST)
         transaction = self._state_manager.get(transactional_id)
@@ -265,9 +266,7 @@ class TransactionCoordinatorShard(CoordinatorShard):
                 now_ms=now_ms,
             )
         except ProducerIdError as error:
-            logger.warning(
-                "transactional id %s: cannot allocate a producer id: %s", transactional_id, error
-            )
+            log_none_left(transactional_id, error)
             return refuse(error.error_code)
         if isinstance(decision, ErrorCode):
             return refuse(decision)
@@ -289,7 +288,7 @@ class TransactionCoordinatorShard(CoordinatorShard):
     ) -> Result:
         transactional_id, version = request.transactional_id, context.api_version
         if not transactional_id:
-            return _reply(context, responses.not_ended(ErrorCode.INVALID_REQUEST, version))
+            return answered(context, responses.not_ended(ErrorCode.INVALID_REQUEST, version))
         metadata = self._state_manager.metadata(transactional_id)
         try:
             decision = decisions.end_transaction(
@@ -305,14 +304,12 @@ class TransactionCoordinatorShard(CoordinatorShard):
                 now_ms,
             )
         except ProducerIdError as error:
-            logger.warning(
-                "transactional id %s: cannot allocate a producer id: %s", transactional_id, error
-            )
-            return _reply(context, responses.not_ended(error.error_code, version))
+            log_none_left(transactional_id, error)
+            return answered(context, responses.not_ended(error.error_code, version))
         if isinstance(decision, ErrorCode):
             if decision is ErrorCode.NONE and metadata is not None:
-                return _reply(context, responses.ended(metadata))
-            return _reply(context, responses.not_ended(decision, version))
+                return answered(context, responses.ended(metadata))
+            return answered(context, responses.not_ended(decision, version))
         staged = self._state_manager.stage_prepared(decision, now_ms)
         reply = Reply(context.token, responses.ended(decision.completed(now_ms)))
         return staged._replace(replies=(reply,))
@@ -377,7 +374,3 @@ class TransactionCoordinatorShard(CoordinatorShard):
             return decision
         records.append(self._state_manager.stage(decision))
         return ErrorCode.NONE
-
-
-def _reply(context: RequestContext, response: Response) -> Result:
-    return Result(replies=(Reply(context.token, response),))

@@ -27,6 +27,7 @@ from groupsdk.broker.coordinator.transactions.metadata import (
 from groupsdk.broker.coordinator.transactions.producer_ids import (
     ProducerIdAllocator,
     ProducerIdError,
+    log_none_left,
 )
 from groupsdk.broker.coordinator.transactions.transaction import Transaction
 from groupsdk.broker.settings.table import TransactionConfig
@@ -334,11 +335,7 @@ class TransactionStateManager:
         try:
             completed = self._with_next_id(metadata).completed(now_ms)
         except ProducerIdError as error:
-            logger.warning(
-                "transactional id %s: cannot allocate a producer id: %s",
-                metadata.transactional_id,
-                error,
-            )
+            log_none_left(metadata.transactional_id, error)
             self._retry_later(transaction, now_ms)
             return NOTHING
         return Result(records=(self.stage(completed),))
@@ -387,11 +384,7 @@ class TransactionStateManager:
                 now_ms=now_ms,
             )
         except ProducerIdError as error:
-            logger.warning(
-                "transactional id %s: cannot allocate a producer id: %s",
-                metadata.transactional_id,
-                error,
-            )
+            log_none_left(metadata.transactional_id, error)
             self._timeouts.arm(metadata.transactional_id, self._timeout_ms(metadata, now_ms))
             return NOTHING
         return self.stage_prepared(abort.prepared, now_ms, abort)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 from groupsdk.broker.catalogue import OFFSETS_TOPIC
 from groupsdk.broker.coordinator.offsets.commit_validation import (
     TRANSACTION_TOPIC_IDS_FROM,
+    for_txn_offset_commit,
     sliced,
 )
 from groupsdk.broker.server.apis import newest_version
@@ -264,8 +265,6 @@ def _commit_in_transaction(
     groups = node.cluster.groups
 
     def commit(error: ErrorCode) -> None:
-        from groupsdk.broker.coordinator.transactions.responses import for_txn_offset_commit
-
         asked = replace(request, topics=tuple(kept))
         runtime: CoordinatorRuntime | ErrorCode = error
         if error is ErrorCode.NONE:

@@ -1,3 +1,4 @@
+import logging
 from typing import Any
 
 import pytest
@@ -5,9 +6,6 @@ import pytest
 from groupsdk.broker.settings.table import GroupConfig
 from groupsdk.error_code import ErrorCode
 from tests.broker.coordinator.group.driving import GROUP, Driver, protocols
-
-
-QUICK = GroupConfig(group_initial_rebalance_delay_ms=0)
 
 
 class TestChecks:
@@ -94,16 +92,14 @@ class TestSizes:
 
 
 class TestMemberIds:
-    def test_they_are_made_of_the_clients_or_the_instances(self) -> None:
-        driver = Driver(QUICK)
+    def test_they_are_made_of_the_clients_or_the_instances(self, driver: Driver) -> None:
         token = driver.join(group_instance_id="i")
         driver.pass_ms(0)
 
         assert driver.joined(token).member_id == "i-id1"
         assert driver.take_id() == "c-id2"
 
-    def test_from_version_4_a_new_member_has_to_come_back_with_its_id(self) -> None:
-        driver = Driver(QUICK)
+    def test_from_version_4_a_new_member_has_to_come_back_with_its_id(self, driver: Driver) -> None:
         member = driver.take_id(version=4)
         assert driver.shard.status(GROUP) is not None
         assert driver.state == "Empty"
@@ -112,8 +108,7 @@ class TestMemberIds:
 
         assert driver.state == "PreparingRebalance"
 
-    def test_an_id_that_does_not_come_back_is_forgotten(self) -> None:
-        driver = Driver(QUICK)
+    def test_an_id_that_does_not_come_back_is_forgotten(self, driver: Driver) -> None:
         member = driver.take_id(session_timeout_ms=6_000)
         driver.pass_ms(6_100)
 
@@ -121,16 +116,19 @@ class TestMemberIds:
 
         assert answer.error_code == ErrorCode.UNKNOWN_MEMBER_ID
 
-    def test_before_version_4_it_joins_at_once(self) -> None:
-        driver = Driver(QUICK)
+    def test_before_version_4_it_joins_at_once(self, driver: Driver) -> None:
         token = driver.join(version=0, rebalance_timeout_ms=-1)
         driver.pass_ms(0)
 
-        group = driver.shard.group(GROUP)
-        assert group is not None
-        (member,) = group.members.values()
+        (member,) = driver.view.members.values()
         assert member.member_id == driver.joined(token).member_id
         assert member.rebalance_timeout_ms == member.session_timeout_ms
+
+    def test_a_rebalance_timeout_of_zero_is_one(self, driver: Driver) -> None:
+        driver.join(version=3, rebalance_timeout_ms=0)
+
+        (member,) = driver.view.members.values()
+        assert member.rebalance_timeout_ms == 0
 
 
 class TestNewGroups:
@@ -143,9 +141,8 @@ class TestNewGroups:
         ],
     )
     def test_they_are_written_as_empty_whatever_the_answer(
-        self, fields: dict[str, Any], error: ErrorCode
+        self, driver: Driver, fields: dict[str, Any], error: ErrorCode
     ) -> None:
-        driver = Driver(QUICK)
         token = driver.join(**fields)
         driver.pass_ms(0)
 
@@ -179,8 +176,7 @@ class TestNewGroups:
 
 
 class TestKnownMembers:
-    def test_a_join_sent_again_takes_the_place_of_the_first(self) -> None:
-        driver = Driver(QUICK)
+    def test_a_join_sent_again_takes_the_place_of_the_first(self, driver: Driver) -> None:
         _, follower = driver.stable(2)
         offer = protocols("even", metadata=b"new")
         first = driver.join(follower, protocols=offer)
@@ -189,8 +185,9 @@ class TestKnownMembers:
         assert driver.joined(first).error_code == ErrorCode.REBALANCE_IN_PROGRESS
         assert driver.waits(second)
 
-    def test_the_leader_gets_the_members_again_while_it_has_not_assigned(self) -> None:
-        driver = Driver(QUICK)
+    def test_the_leader_gets_the_members_again_while_it_has_not_assigned(
+        self, driver: Driver
+    ) -> None:
         member = driver.take_id()
         driver.join(member)
         driver.pass_ms(0)
@@ -200,8 +197,7 @@ class TestKnownMembers:
         assert answer.generation_id == 1
         assert [each.member_id for each in answer.members] == [member]
 
-    def test_the_order_of_protocols_is_a_change(self) -> None:
-        driver = Driver(QUICK)
+    def test_the_order_of_protocols_is_a_change(self, driver: Driver) -> None:
         _, follower = driver.stable(2, protocols=protocols("even", "odd"))
 
         same = driver.join(follower, protocols=protocols("even", "odd"))
@@ -210,13 +206,30 @@ class TestKnownMembers:
         assert driver.joined(same).generation_id == 1
         assert driver.waits(other)
 
-    def test_a_name_offered_twice_counts_once(self) -> None:
-        driver = Driver(QUICK)
+    def test_a_name_offered_twice_counts_once(self, driver: Driver) -> None:
         twice = protocols("even", "odd", "even")
         tokens = [driver.join(version=3, protocols=twice) for _ in range(2)]
         driver.pass_ms(0)
 
         assert {driver.joined(each).protocol_name for each in tokens} == {"even"}
+
+    def test_of_a_name_offered_twice_the_first_counts(self, driver: Driver) -> None:
+        driver.join(
+            version=3, protocols=(*protocols("even", "odd"), *protocols("even", metadata=b"2"))
+        )
+
+        (member,) = driver.view.members.values()
+        assert list(member.protocols.items()) == [("even", b"m"), ("odd", b"m")]
+
+    def test_the_log_has_the_clients_reason(
+        self, driver: Driver, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        (member,) = driver.stable()
+
+        with caplog.at_level(logging.INFO):
+            driver.join(member, reason="why")
+
+        assert f"in state Stable: the leader {member} rejoins (why)" in caplog.text
 
 
 class TestGroupMaxSize:

@@ -4,7 +4,6 @@ import tracemalloc
 from groupsdk.broker.coordinator.classic.group import ClassicGroup
 from groupsdk.broker.coordinator.classic.member import GroupMember, PendingMember
 from groupsdk.broker.coordinator.runtime.deadlines import NEVER
-from groupsdk.broker.settings.table import GroupConfig
 from tests.broker.coordinator.group.driving import Driver
 
 
@@ -25,8 +24,7 @@ def test_there_are_many_so_that_they_have_slots_only() -> None:
     assert not hasattr(GroupMember(group, "m", None, "c", "/h", 1, 1, ()), "__dict__")
 
 
-def test_a_group_of_one_member_takes_little_memory() -> None:
-    driver = Driver(GroupConfig(group_initial_rebalance_delay_ms=0))
+def test_a_group_of_one_member_takes_little_memory(driver: Driver) -> None:
     driver.stable(group_id="first")
     driver.answers.clear()
     gc.collect()

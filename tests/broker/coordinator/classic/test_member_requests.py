@@ -5,17 +5,12 @@ from typing import Any
 
 import pytest
 
-from groupsdk.broker.settings.table import GroupConfig
 from groupsdk.error_code import ErrorCode
 from groupsdk.wire.messages.groups import LeaveGroupRequest, MemberIdentity
-from tests.broker.coordinator.group.driving import GROUP, SESSION_MS, Driver, protocols
+from tests.broker.coordinator.group.driving import GROUP, QUICK, SESSION_MS, Driver, protocols
 
 
-QUICK = GroupConfig(group_initial_rebalance_delay_ms=0)
-
-
-def test_heartbeats_keep_a_session_for_as_long_as_they_come() -> None:
-    driver = Driver(QUICK)
+def test_heartbeats_keep_a_session_for_as_long_as_they_come(driver: Driver) -> None:
     (member,) = driver.stable()
 
     for _ in range(20):
@@ -23,8 +18,7 @@ def test_heartbeats_keep_a_session_for_as_long_as_they_come() -> None:
         assert driver.heartbeat(member, 1) is ErrorCode.NONE
 
 
-def test_they_keep_it_in_a_rebalance_too() -> None:
-    driver = Driver(QUICK)
+def test_they_keep_it_in_a_rebalance_too(driver: Driver) -> None:
     leader, follower = driver.stable(2)
     driver.join(follower, protocols=protocols("even", metadata=b"new"))
 
@@ -33,8 +27,7 @@ def test_they_keep_it_in_a_rebalance_too() -> None:
         assert driver.heartbeat(leader, 1) is ErrorCode.REBALANCE_IN_PROGRESS
 
 
-def test_one_that_is_refused_keeps_nothing() -> None:
-    driver = Driver(QUICK)
+def test_one_that_is_refused_keeps_nothing(driver: Driver) -> None:
     (member,) = driver.stable()
     driver.pass_ms(SESSION_MS - 1)
 
@@ -48,9 +41,7 @@ def test_a_heartbeat_needs_the_name_of_a_group() -> None:
     assert Driver().heartbeat("m", 1, group_id="") is ErrorCode.INVALID_GROUP_ID
 
 
-def test_an_id_that_was_only_handed_out_is_no_member() -> None:
-    driver = Driver(QUICK)
-
+def test_an_id_that_was_only_handed_out_is_no_member(driver: Driver) -> None:
     assert driver.heartbeat(driver.take_id(), 0) is ErrorCode.UNKNOWN_MEMBER_ID
 
 
@@ -100,11 +91,9 @@ def test_member_that_the_leader_forgot_gets_an_empty_assignment(
     assert "assigned nothing to 1 of 2 members" in caplog.text
 
 
-def test_member_forgotten_in_the_next_generation_loses_its_assignment() -> None:
-    driver = Driver(QUICK)
+def test_member_forgotten_in_the_next_generation_loses_its_assignment(driver: Driver) -> None:
     leader, follower = driver.stable(2)
-    group = driver.shard.group(GROUP)
-    assert group is not None
+    group = driver.view
     assert group.members[follower].assignment == follower.encode()
     for member in (leader, follower):
         driver.join(member)
@@ -207,8 +196,7 @@ def test_the_log_says_when_a_group_is_stable(caplog: pytest.LogCaptureFixture) -
 UNKNOWN = ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_several_leave_in_one_rebalance_and_each_is_answered() -> None:
-    driver = Driver(QUICK)
+def test_several_leave_in_one_rebalance_and_each_is_answered(driver: Driver) -> None:
     one, two, three, stays = driver.stable(4)
 
     assert driver.leave(one, "nobody", two, one) == [
@@ -225,8 +213,7 @@ def test_several_leave_in_one_rebalance_and_each_is_answered() -> None:
     assert driver.joined(again).generation_id == 2
 
 
-def test_the_answer_has_the_ids_of_the_request() -> None:
-    driver = Driver(QUICK)
+def test_the_answer_has_the_ids_of_the_request(driver: Driver) -> None:
     token = driver.join(group_instance_id="i")
     driver.pass_ms(0)
     member = driver.joined(token).member_id
@@ -243,16 +230,14 @@ def test_the_answer_has_the_ids_of_the_request() -> None:
 
 
 @pytest.mark.parametrize("instance_id", [None, "unheard-of"])
-def test_nobody_at_all_cannot_leave(instance_id: str | None) -> None:
-    driver = Driver(QUICK)
+def test_nobody_at_all_cannot_leave(driver: Driver, instance_id: str | None) -> None:
     driver.stable()
 
     assert driver.leave("", group_instance_id=instance_id) == [UNKNOWN]
     assert driver.state == "Stable"
 
 
-def test_an_id_that_was_handed_out_can_be_given_back() -> None:
-    driver = Driver(QUICK)
+def test_an_id_that_was_handed_out_can_be_given_back(driver: Driver) -> None:
     (member,) = driver.stable()
     pending = driver.take_id()
     token = driver.join(member)
@@ -263,8 +248,7 @@ def test_an_id_that_was_handed_out_can_be_given_back() -> None:
     assert driver.joined(token).generation_id == 2
 
 
-def test_leave_answers_the_parked_requests_of_the_member() -> None:
-    driver = Driver(QUICK)
+def test_leave_answers_the_parked_requests_of_the_member(driver: Driver) -> None:
     tokens = [driver.join(version=3) for _ in range(2)]
     driver.pass_ms(0)
     _, follower = (driver.joined(each).member_id for each in tokens)
@@ -280,8 +264,7 @@ def test_leave_answers_the_parked_requests_of_the_member() -> None:
 
 
 @pytest.mark.parametrize("version", [0, 1, 2])
-def test_up_to_version_2_there_is_one_error(version: int) -> None:
-    driver = Driver(QUICK)
+def test_up_to_version_2_there_is_one_error(driver: Driver, version: int) -> None:
     (member,) = driver.stable()
 
     def leave(member_id: str, group_id: str = GROUP) -> int:
@@ -298,8 +281,9 @@ def test_a_missing_group_is_an_error_of_each_member() -> None:
     assert Driver().leave("one", "two") == [UNKNOWN, UNKNOWN]
 
 
-def test_leave_answers_with_an_error_where_the_empty_group_cannot_be_written() -> None:
-    driver = Driver(QUICK)
+def test_leave_answers_with_an_error_where_the_empty_group_cannot_be_written(
+    driver: Driver,
+) -> None:
     (member,) = driver.stable()
     driver.fail_next = ErrorCode.REQUEST_TIMED_OUT
 
@@ -309,8 +293,7 @@ def test_leave_answers_with_an_error_where_the_empty_group_cannot_be_written() -
     assert driver.leave(member) == [UNKNOWN]
 
 
-def test_the_log_says_why_a_member_left(caplog: pytest.LogCaptureFixture) -> None:
-    driver = Driver(QUICK)
+def test_the_log_says_why_a_member_left(driver: Driver, caplog: pytest.LogCaptureFixture) -> None:
     (member,) = driver.stable()
     fields: dict[str, Any] = {"reason": "the poll deadline passed"}
 

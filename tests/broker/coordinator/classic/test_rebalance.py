@@ -14,7 +14,6 @@ from tests.broker.coordinator.group.driving import (
 )
 
 
-QUICK = GroupConfig(group_initial_rebalance_delay_ms=0)
 NEW = protocols("even", metadata=b"new")
 
 
@@ -112,8 +111,7 @@ class TestInitialDelay:
 
 
 class TestJoinPhase:
-    def test_join_phase_ends_as_soon_as_all_members_have_joined(self) -> None:
-        driver = Driver(QUICK)
+    def test_join_phase_ends_as_soon_as_all_members_have_joined(self, driver: Driver) -> None:
         leader, follower = driver.stable(2)
 
         again = driver.join(follower, protocols=NEW)
@@ -127,8 +125,9 @@ class TestJoinPhase:
         }
         assert driver.joined(again).members == ()
 
-    def test_the_timeout_leaves_out_dynamic_members_that_have_not_rejoined(self) -> None:
-        driver = Driver(QUICK)
+    def test_the_timeout_leaves_out_dynamic_members_that_have_not_rejoined(
+        self, driver: Driver
+    ) -> None:
         leader, follower = driver.stable(2, session_timeout_ms=120_000)
         again = driver.join(follower, protocols=NEW)
 
@@ -141,8 +140,9 @@ class TestJoinPhase:
         assert answer.leader == follower
         assert driver.heartbeat(leader, 1) is ErrorCode.UNKNOWN_MEMBER_ID
 
-    def test_an_id_that_was_handed_out_holds_it_up_until_its_session_ends(self) -> None:
-        driver = Driver(QUICK)
+    def test_an_id_that_was_handed_out_holds_it_up_until_its_session_ends(
+        self, driver: Driver
+    ) -> None:
         leader, follower = driver.stable(2, session_timeout_ms=30_000)
         driver.take_id(session_timeout_ms=6_000)
         tokens = [driver.join(follower, protocols=NEW), driver.join(leader)]
@@ -153,8 +153,7 @@ class TestJoinPhase:
 
         assert {driver.joined(each).generation_id for each in tokens} == {2}
 
-    def test_absent_static_members_stay(self) -> None:
-        driver = Driver(QUICK)
+    def test_absent_static_members_stay(self, driver: Driver) -> None:
         static = driver.join(group_instance_id="i", session_timeout_ms=600_000)
         driver.pass_ms(0)
         static_id = driver.joined(static).member_id
@@ -168,8 +167,9 @@ class TestJoinPhase:
         assert answer.leader == answer.member_id
         assert {each.member_id for each in answer.members} == {static_id, answer.member_id}
 
-    def test_with_static_members_only_and_none_of_them_there_it_waits_on(self) -> None:
-        driver = Driver(QUICK)
+    def test_with_static_members_only_and_none_of_them_there_it_waits_on(
+        self, driver: Driver
+    ) -> None:
         tokens = [
             driver.join(group_instance_id=each, session_timeout_ms=600_000) for each in ("i", "j")
         ]
@@ -190,8 +190,7 @@ class TestJoinPhase:
         driver.pass_ms(REBALANCE_MS)
         assert driver.joined(again).leader == second
 
-    def test_without_members_the_group_is_empty_and_that_is_written(self) -> None:
-        driver = Driver(QUICK)
+    def test_without_members_the_group_is_empty_and_that_is_written(self, driver: Driver) -> None:
         (member,) = driver.stable(protocol_type="consumer")
 
         driver.leave(member)
@@ -209,9 +208,8 @@ class TestJoinPhase:
         assert value.current_state_timestamp == driver.now_ms
 
     def test_group_becomes_empty_even_if_that_cannot_be_written(
-        self, caplog: pytest.LogCaptureFixture
+        self, driver: Driver, caplog: pytest.LogCaptureFixture
     ) -> None:
-        driver = Driver(QUICK)
         driver.stable()
         driver.fail_next = ErrorCode.KAFKA_STORAGE_ERROR
 
@@ -224,8 +222,7 @@ class TestJoinPhase:
 
 
 class TestSyncPhase:
-    def test_a_rebalance_takes_the_assignments_back(self) -> None:
-        driver = Driver(QUICK)
+    def test_a_rebalance_takes_the_assignments_back(self, driver: Driver) -> None:
         (member,) = driver.stable()
         driver.join(member)
         assert driver.describe().members[0].member_assignment == member.encode()
@@ -235,8 +232,7 @@ class TestSyncPhase:
         assert driver.state == "PreparingRebalance"
         assert {each.member_assignment for each in driver.describe().members} == {b""}
 
-    def test_member_that_does_not_sync_in_time_is_expelled(self) -> None:
-        driver = Driver(QUICK)
+    def test_member_that_does_not_sync_in_time_is_expelled(self, driver: Driver) -> None:
         leader, follower = (driver.take_id(session_timeout_ms=600_000) for _ in range(2))
         tokens = [driver.join(each, session_timeout_ms=600_000) for each in (leader, follower)]
         driver.pass_ms(0)
@@ -251,8 +247,7 @@ class TestSyncPhase:
         assert driver.heartbeat(leader, 1) is ErrorCode.UNKNOWN_MEMBER_ID
         assert driver.joined(driver.join(follower)).leader == follower
 
-    def test_sync_deadline_holds_in_a_stable_group(self) -> None:
-        driver = Driver(QUICK)
+    def test_sync_deadline_holds_in_a_stable_group(self, driver: Driver) -> None:
         leader, follower = (driver.take_id(session_timeout_ms=600_000) for _ in range(2))
         for each in (leader, follower):
             driver.join(each, session_timeout_ms=600_000)
@@ -266,8 +261,7 @@ class TestSyncPhase:
         assert driver.heartbeat(follower, 1) is ErrorCode.UNKNOWN_MEMBER_ID
         assert driver.heartbeat(leader, 1) is ErrorCode.REBALANCE_IN_PROGRESS
 
-    def test_its_timer_ends_with_the_last_sync(self) -> None:
-        driver = Driver(QUICK)
+    def test_its_timer_ends_with_the_last_sync(self, driver: Driver) -> None:
         leader, follower = driver.stable(2, session_timeout_ms=600_000)
 
         driver.pass_ms(REBALANCE_MS)
@@ -277,8 +271,9 @@ class TestSyncPhase:
 
 
 class TestSessions:
-    def test_a_silent_member_is_expelled_at_its_session_timeout_or_10_ms_later(self) -> None:
-        driver = Driver(QUICK)
+    def test_a_silent_member_is_expelled_at_its_session_timeout_or_10_ms_later(
+        self, driver: Driver
+    ) -> None:
         (member,) = driver.stable()
 
         driver.pass_ms(SESSION_MS - 1)
@@ -289,8 +284,7 @@ class TestSessions:
 
         assert driver.state == "Empty"
 
-    def test_the_others_rebalance(self, caplog: pytest.LogCaptureFixture) -> None:
-        driver = Driver(QUICK)
+    def test_the_others_rebalance(self, driver: Driver, caplog: pytest.LogCaptureFixture) -> None:
         leader, follower = driver.stable(2)
         driver.pass_ms(SESSION_MS // 2)
         driver.heartbeat(follower, 1)
@@ -303,8 +297,9 @@ class TestSessions:
         assert f"group={GROUP} member={leader} generation=1: expelled" in caplog.text
         assert f"the session of {leader} timed out" in caplog.text
 
-    def test_one_whose_join_is_answered_by_the_end_of_another_is_not_expelled_with_it(self) -> None:
-        driver = Driver(QUICK)
+    def test_one_whose_join_is_answered_by_the_end_of_another_is_not_expelled_with_it(
+        self, driver: Driver
+    ) -> None:
         leader, follower = driver.stable(2)
         driver.heartbeat(leader, 1)
         again = driver.join(follower, protocols=NEW)
@@ -316,8 +311,7 @@ class TestSessions:
         assert driver.heartbeat(leader, 1) is ErrorCode.UNKNOWN_MEMBER_ID
         assert driver.heartbeat(follower, 2) is ErrorCode.NONE
 
-    def test_a_member_that_waits_is_not_expelled(self) -> None:
-        driver = Driver(QUICK)
+    def test_a_member_that_waits_is_not_expelled(self, driver: Driver) -> None:
         leader, follower = driver.stable(2)
         again = driver.join(follower, protocols=NEW)
 
@@ -342,8 +336,7 @@ class TestSessions:
         answer = driver.joined(token)
         assert (answer.error_code, answer.member_id) == (ErrorCode.UNKNOWN_MEMBER_ID, "")
 
-    def test_a_wait_for_the_leader_ends_with_the_leaders_session(self) -> None:
-        driver = Driver(QUICK)
+    def test_a_wait_for_the_leader_ends_with_the_leaders_session(self, driver: Driver) -> None:
         tokens = [driver.join(version=3) for _ in range(2)]
         driver.pass_ms(0)
         leader, follower = (driver.joined(each).member_id for each in tokens)

@@ -1,9 +1,17 @@
+import pytest
+
 from groupsdk.broker.coordinator.classic.group import ClassicGroup
 from groupsdk.broker.coordinator.classic.member import GroupMember
 from groupsdk.broker.coordinator.classic.registry import MAX_PENDING_BYTES, GroupRegistry
+from groupsdk.broker.coordinator.counters import CoordinatorCounters
 from groupsdk.broker.coordinator.runtime.deadlines import NEVER
 from groupsdk.broker.settings.table import GroupConfig
 from groupsdk.wire.coordinator_records.group_metadata import GroupMetadataValue, MemberMetadata
+
+
+@pytest.fixture
+def registry() -> GroupRegistry:
+    return GroupRegistry(GroupConfig(), CoordinatorCounters())
 
 
 def created(registry: GroupRegistry, group_id: str) -> ClassicGroup:
@@ -11,8 +19,7 @@ def created(registry: GroupRegistry, group_id: str) -> ClassicGroup:
     return registry.groups[group_id]
 
 
-def test_a_group_that_goes_takes_its_deadlines_along() -> None:
-    registry = GroupRegistry(GroupConfig())
+def test_a_group_that_goes_takes_its_deadlines_along(registry: GroupRegistry) -> None:
     group = created(registry, "g")
     member = GroupMember(group, "m", None, "c", "/h", 60_000, 10_000, ())
     group.add(member)
@@ -29,8 +36,7 @@ def test_a_group_that_goes_takes_its_deadlines_along() -> None:
     assert registry.groups == {}
 
 
-def test_a_group_that_is_there_stays_the_same_object() -> None:
-    registry = GroupRegistry(GroupConfig())
+def test_a_group_that_is_there_stays_the_same_object(registry: GroupRegistry) -> None:
     group = created(registry, "g")
     registry.add_pending(group, "n", 5_000, 1)
 
@@ -44,8 +50,7 @@ def test_a_group_that_is_there_stays_the_same_object() -> None:
     assert registry.sessions.pop_due(10_000) == []
 
 
-def test_members_that_are_in_the_record_no_more_have_no_session() -> None:
-    registry = GroupRegistry(GroupConfig())
+def test_members_that_are_in_the_record_no_more_have_no_session(registry: GroupRegistry) -> None:
     registry.replay("g", GroupMetadataValue("work", 1, "p", "m", members=(MemberMetadata("m"),)))
     member = registry.groups["g"].members["m"]
     registry.renew_session(member, 1)
@@ -55,8 +60,7 @@ def test_members_that_are_in_the_record_no_more_have_no_session() -> None:
     assert member.deadline_ms == NEVER
 
 
-def test_an_id_is_dropped_once() -> None:
-    registry = GroupRegistry(GroupConfig())
+def test_an_id_is_dropped_once(registry: GroupRegistry) -> None:
     group = created(registry, "g")
     registry.add_pending(group, "n", 5_000, 1)
 
@@ -65,8 +69,7 @@ def test_an_id_is_dropped_once() -> None:
     assert registry.sessions.pop_due(10_000) == []
 
 
-def test_ids_that_do_not_come_back_hold_bounded_memory() -> None:
-    registry = GroupRegistry(GroupConfig())
+def test_ids_that_do_not_come_back_hold_bounded_memory(registry: GroupRegistry) -> None:
     groups = [created(registry, f"g{n}") for n in range(3)]
     size = 32_000
     for number in range(1_000):

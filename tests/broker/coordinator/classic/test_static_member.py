@@ -4,10 +4,7 @@ import pytest
 
 from groupsdk.broker.settings.table import GroupConfig
 from groupsdk.error_code import ErrorCode
-from tests.broker.coordinator.group.driving import GROUP, SESSION_MS, Driver, protocols
-
-
-QUICK = GroupConfig(group_initial_rebalance_delay_ms=0)
+from tests.broker.coordinator.group.driving import QUICK, SESSION_MS, Driver, protocols
 
 
 def stable() -> tuple[Driver, str, str]:
@@ -69,8 +66,7 @@ class TestInAStableGroup:
         assert driver.joined(token).generation_id == 1
         assert driver.state == "Stable"
 
-    def test_static_member_with_another_protocol_starts_a_rebalance(self) -> None:
-        driver = Driver(QUICK)
+    def test_static_member_with_another_protocol_starts_a_rebalance(self, driver: Driver) -> None:
         both = protocols("even", "odd")
         token = driver.join(group_instance_id="i", protocols=both)
         driver.pass_ms(0)
@@ -120,8 +116,7 @@ class TestInAStableGroup:
         assert answer.error_code == ErrorCode.NOT_COORDINATOR
         assert answer.member_id == ""
         assert driver.heartbeat(leader, 1, group_instance_id="i") is ErrorCode.NONE
-        group = driver.shard.group(GROUP)
-        assert group is not None
+        group = driver.view
         assert group.leader_id == leader
         assert group.members[leader].protocols == {"even": b"m"}
 
@@ -140,8 +135,9 @@ class TestInARebalance:
         assert driver.joined(again).generation_id == 2
         assert driver.joined(again).leader == driver.joined(again).member_id
 
-    def test_a_parked_sync_of_the_old_id_is_fenced_and_the_group_rebalances(self) -> None:
-        driver = Driver(QUICK)
+    def test_a_parked_sync_of_the_old_id_is_fenced_and_the_group_rebalances(
+        self, driver: Driver
+    ) -> None:
         tokens = [driver.join(version=3), driver.join(group_instance_id="i")]
         driver.pass_ms(0)
         leader, old = (driver.joined(each).member_id for each in tokens)
@@ -153,8 +149,7 @@ class TestInARebalance:
         assert driver.waits(again)
         assert driver.heartbeat(leader, 1) is ErrorCode.REBALANCE_IN_PROGRESS
 
-    def test_one_that_never_synced_is_waited_for_under_its_new_id(self) -> None:
-        driver = Driver(QUICK)
+    def test_one_that_never_synced_is_waited_for_under_its_new_id(self, driver: Driver) -> None:
         session: dict[str, Any] = {"session_timeout_ms": 600_000}
         tokens = [driver.join(version=3, **session), driver.join(group_instance_id="i", **session)]
         driver.pass_ms(0)
@@ -180,6 +175,5 @@ class TestInARebalance:
         driver, _, _ = stable()
         driver.join(group_instance_id=instance_id)
 
-        group = driver.shard.group(GROUP)
-        assert group is not None
+        group = driver.view
         assert len(group.members) == (2 if instance_id == "i" else 3)

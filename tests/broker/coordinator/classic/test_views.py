@@ -2,9 +2,7 @@ import dataclasses
 
 import pytest
 
-from groupsdk.broker.coordinator.classic.views import GroupView
 from groupsdk.broker.coordinator.group_status import GroupState, GroupStatus
-from groupsdk.broker.settings.table import GroupConfig
 from groupsdk.wire.consumer_protocol import ConsumerProtocolAssignment, ConsumerProtocolEncoder
 from tests.broker.coordinator.group.driving import (
     GROUP,
@@ -17,17 +15,6 @@ from tests.broker.coordinator.group.driving import (
 
 
 NEW = protocols("even", metadata=b"new")
-
-
-@pytest.fixture
-def driver() -> Driver:
-    return Driver(GroupConfig(group_initial_rebalance_delay_ms=0))
-
-
-def view(driver: Driver) -> GroupView:
-    found = driver.shard.group(GROUP)
-    assert found is not None
-    return found
 
 
 def status(driver: Driver) -> GroupStatus:
@@ -44,7 +31,7 @@ def test_a_group_that_is_not_there_has_neither(driver: Driver) -> None:
 def test_a_stable_group(driver: Driver) -> None:
     leader, follower = driver.stable(2)
 
-    shown = view(driver)
+    shown = driver.view
 
     assert (shown.state, shown.generation_id, shown.leader_id) == (GroupState.STABLE, 1, leader)
     assert (shown.protocol_type, shown.protocol_name) == ("work", "even")
@@ -62,12 +49,12 @@ def test_a_stable_group(driver: Driver) -> None:
 
 def test_view_of_a_group_does_not_change_with_the_group(driver: Driver) -> None:
     (member,) = driver.stable()
-    before = view(driver)
+    before = driver.view
 
     driver.leave(member)
 
     assert member in before.members
-    assert view(driver).members == {}
+    assert driver.view.members == {}
     with pytest.raises(dataclasses.FrozenInstanceError):
         before.state = GroupState.DEAD  # type: ignore[misc]  # what the test is about
 
@@ -85,8 +72,8 @@ def test_a_rebalance_says_whom_it_waits_for_until_when(driver: Driver) -> None:
     assert told.state is GroupState.PREPARING_REBALANCE
     assert told.waiting_for == (leader, pending)
     assert (told.since_ms, told.until_ms) == (since_ms, since_ms + REBALANCE_MS)
-    assert view(driver).members[follower].waits_for == "join"
-    assert view(driver).pending_members == (pending,)
+    assert driver.view.members[follower].waits_for == "join"
+    assert driver.view.pending_members == (pending,)
 
 
 def test_then_for_those_who_have_not_synced(driver: Driver) -> None:
@@ -100,7 +87,7 @@ def test_then_for_those_who_have_not_synced(driver: Driver) -> None:
     assert told.state is GroupState.COMPLETING_REBALANCE
     assert told.waiting_for == (leader, followers[1])
     assert told.until_ms == driver.now_ms + REBALANCE_MS
-    assert view(driver).members[followers[0]].waits_for == "sync"
+    assert driver.view.members[followers[0]].waits_for == "sync"
     driver.sync(leader, 1)
     assert status(driver).waiting_for == (followers[1],)
 
@@ -108,13 +95,13 @@ def test_then_for_those_who_have_not_synced(driver: Driver) -> None:
 def test_a_simple_group_has_offsets_only(driver: Driver) -> None:
     driver.commit({0: 5})
 
-    assert view(driver).protocol_type is None
+    assert driver.view.protocol_type is None
     assert status(driver).state is GroupState.EMPTY
 
 
 def test_what_a_consumer_joined_with_and_what_it_has_is_decoded(driver: Driver) -> None:
     driver.stable(2)
-    (other, _) = view(driver).members.values()
+    (other, _) = driver.view.members.values()
     assert (other.subscription, other.assigned) == (None, {}), "a protocol of its own"
     has = ConsumerProtocolEncoder().assignment(ConsumerProtocolAssignment({"orders": (0, 2)}))
     consumer = dataclasses.replace(

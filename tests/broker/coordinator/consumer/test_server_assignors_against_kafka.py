@@ -17,8 +17,8 @@ from groupsdk.broker.coordinator.consumer.assignors import (
     ServerAssignor,
     UniformAssignor,
 )
-from groupsdk.broker.coordinator.consumer.hash_order import members_order
 from groupsdk.broker.coordinator.consumer.topics import Partitions, TopicInfo
+from groupsdk.broker.coordinator.hash_order import members_order
 from tests.support.java import JavaProgram
 
 

@@ -1,10 +1,10 @@
 """Drive one group coordinator by hand, in virtual time, with a log that is a list of batches."""
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Any, TypeVar
 
+from groupsdk.broker.coordinator.classic.views import GroupView
 from groupsdk.broker.coordinator.group.shard import GroupCoordinatorShard
 from groupsdk.broker.coordinator.runtime.contract import (
     NOTHING,
@@ -59,6 +59,7 @@ GROUP = "g"
 SESSION_MS = 10_000
 REBALANCE_MS = 60_000
 DELAY_MS = 3_000
+QUICK = GroupConfig(group_initial_rebalance_delay_ms=0)
 PRODUCER = ProducerStamp(7, 0)
 
 
@@ -342,10 +343,14 @@ class Driver:
         }
 
     @property
-    def generation(self) -> int:
+    def view(self) -> GroupView:
         group = self.shard.group(GROUP)
         assert group is not None
-        return group.generation_id
+        return group
+
+    @property
+    def generation(self) -> int:
+        return self.view.generation_id
 
     @property
     def state(self) -> str:
@@ -365,6 +370,3 @@ class Driver:
     @property
     def records(self) -> list[LogRecord]:
         return [record for batch in self.log for record in batch.records]
-
-
-Setup = Callable[[Driver], Any]

@@ -1,7 +1,6 @@
 import pytest
 
 from groupsdk.broker.coordinator.runtime.contract import RequestContext
-from groupsdk.broker.settings.table import GroupConfig
 from groupsdk.error_code import ErrorCode
 from groupsdk.wire.messages.group_admin import (
     DeleteGroupsRequest,
@@ -10,16 +9,14 @@ from groupsdk.wire.messages.group_admin import (
     OffsetDeleteRequestPartition,
     OffsetDeleteRequestTopic,
 )
-from tests.broker.coordinator.group.driving import GROUP, Driver, protocols, subscription
+from tests.broker.coordinator.group.driving import GROUP, QUICK, Driver, protocols, subscription
 
 
-QUICK = GroupConfig(group_initial_rebalance_delay_ms=0)
 OK = ErrorCode.NONE
 
 
 class TestDescribe:
-    def test_a_stable_group_shows_all(self) -> None:
-        driver = Driver(QUICK)
+    def test_a_stable_group_shows_all(self, driver: Driver) -> None:
         (member,) = driver.stable()
 
         group = driver.describe()
@@ -33,8 +30,7 @@ class TestDescribe:
         assert (shown.member_id, shown.client_id, shown.client_host) == (member, "c", "/127.0.0.1")
         assert (shown.member_metadata, shown.member_assignment) == (b"m", member.encode())
 
-    def test_any_other_keeps_metadata_and_protocol_to_itself(self) -> None:
-        driver = Driver(QUICK)
+    def test_any_other_keeps_metadata_and_protocol_to_itself(self, driver: Driver) -> None:
         (leader,) = driver.stable()
         driver.join(version=3)
 
@@ -193,15 +189,13 @@ class TestDeleteOffsets:
         assert driver.fetch(0, topic="u") == [(-1, OK)]
         assert driver.records[-1].value is None
 
-    def test_consumers_whose_topics_are_not_known_read_all(self) -> None:
-        driver = Driver(QUICK)
+    def test_consumers_whose_topics_are_not_known_read_all(self, driver: Driver) -> None:
         (member,) = driver.stable(protocol_type="consumer")
         driver.commit({0: 1}, member, 1)
 
         assert self.delete(driver, "t", 0) == [ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC]
 
-    def test_others_have_to_be_empty(self) -> None:
-        driver = Driver(QUICK)
+    def test_others_have_to_be_empty(self, driver: Driver) -> None:
         (member,) = driver.stable()
         driver.commit({0: 1}, member, 1)
         assert self.delete(driver, "t", 0) is ErrorCode.NON_EMPTY_GROUP

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from groupsdk.broker.settings.table import GroupConfig
 from groupsdk.error_code import ErrorCode
 from groupsdk.wire.messages.group_admin import (
     OffsetDeleteRequest,
@@ -15,7 +14,7 @@ from groupsdk.wire.messages.group_admin import (
 )
 from groupsdk.wire.messages.groups import DescribeGroupsRequest, LeaveGroupRequest, MemberIdentity
 from groupsdk.wire.messages.offsets import OffsetFetchRequest, OffsetFetchRequestTopic
-from tests.broker.coordinator.group.driving import GROUP, Driver, protocols
+from tests.broker.coordinator.group.driving import GROUP, QUICK, Driver, protocols
 from tests.support.cases import each_case
 
 
@@ -35,7 +34,7 @@ class Case:
 
 
 def case_in(state: str) -> Case:
-    driver = Driver(GroupConfig(group_initial_rebalance_delay_ms=0))
+    driver = Driver(QUICK)
     if state == "none":
         return Case(driver)
     leader, follower = driver.stable(2)
@@ -51,8 +50,7 @@ def case_in(state: str) -> Case:
         case.generation_id = driver.generation
     if state == "Dead":
         driver.deal_with(driver.shard.unload(ErrorCode.NOT_COORDINATOR, driver.now_ms))
-    group = driver.shard.group(GROUP)
-    assert group is not None
+    group = driver.view
     assert group.state.value.startswith(state)
     return case
 
@@ -253,9 +251,8 @@ def test_each_request_is_answered_as_kafka_answers_it(row: str, state: str) -> N
 
 @pytest.mark.parametrize("state", ["Preparing", "Completing", "Stable"])
 def test_a_static_member_of_the_wrong_id_is_fenced_before_its_generation_is_looked_at(
-    state: str,
+    driver: Driver, state: str
 ) -> None:
-    driver = Driver(GroupConfig(group_initial_rebalance_delay_ms=0))
     token = driver.join(group_instance_id="i")
     driver.pass_ms(0)
     member = driver.joined(token).member_id

@@ -20,10 +20,16 @@ from groupsdk.wire.messages.offsets import (
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
-from tests.broker.coordinator.group.driving import GROUP, PRODUCER, SESSION_MS, Driver, protocols
+from tests.broker.coordinator.group.driving import (
+    GROUP,
+    PRODUCER,
+    QUICK,
+    SESSION_MS,
+    Driver,
+    protocols,
+)
 
 
-QUICK = GroupConfig(group_initial_rebalance_delay_ms=0)
 OK = ErrorCode.NONE
 COMMIT = OffsetCommitRequest(
     GROUP, topics=(OffsetCommitRequestTopic("t", partitions=(OffsetCommitRequestPartition(0, 5),)),)
@@ -46,8 +52,7 @@ def test_a_request_to_somebody_else_is_a_fault_of_the_caller() -> None:
 
 
 class TestLoading:
-    def test_members_keep_their_generation_and_get_a_session_anew(self) -> None:
-        driver = Driver(QUICK)
+    def test_members_keep_their_generation_and_get_a_session_anew(self, driver: Driver) -> None:
         leader, follower = driver.stable(2)
         driver.pass_ms(SESSION_MS - 1)
 
@@ -59,8 +64,7 @@ class TestLoading:
         again.pass_ms(SESSION_MS + 100)
         assert again.state == "Empty"
 
-    def test_a_generation_that_was_not_written_is_forgotten(self) -> None:
-        driver = Driver(QUICK)
+    def test_a_generation_that_was_not_written_is_forgotten(self, driver: Driver) -> None:
         leader, follower = driver.stable(2)
         tokens = [driver.join(leader), driver.join(follower)]
         assert driver.joined(tokens[0]).generation_id == 2
@@ -79,15 +83,13 @@ class TestLoading:
 
         assert again.waits(again.join(follower, protocols=protocols("even", "odd")))
 
-    def test_a_group_over_the_limit_rebalances(self) -> None:
-        driver = Driver(QUICK)
+    def test_a_group_over_the_limit_rebalances(self, driver: Driver) -> None:
         driver.stable(3)
         driver.config = GroupConfig(group_initial_rebalance_delay_ms=0, group_max_size=2)
 
         assert driver.restarted().state == "PreparingRebalance"
 
-    def test_open_transactions_stay_open(self) -> None:
-        driver = Driver(QUICK)
+    def test_open_transactions_stay_open(self, driver: Driver) -> None:
         driver.commit_in_transaction({0: 5})
 
         again = driver.restarted()
@@ -99,9 +101,9 @@ class TestLoading:
 
 
 class TestAppending:
-    def test_handled_commit_changes_state_only_when_its_record_is_replayed(self) -> None:
-        driver = Driver(QUICK)
-
+    def test_handled_commit_changes_state_only_when_its_record_is_replayed(
+        self, driver: Driver
+    ) -> None:
         result = driver.shard.handle(COMMIT, RequestContext(1, 9), driver.now_ms)
         assert driver.shard.offsets(GROUP) == {}
         assert driver.shard.group_ids == ()
@@ -110,8 +112,9 @@ class TestAppending:
 
         assert driver.shard.offsets(GROUP)["t", 0].offset == 5
 
-    def test_a_failure_of_another_result_is_not_taken_for_the_last_one(self) -> None:
-        driver = Driver(QUICK)
+    def test_a_failure_of_another_result_is_not_taken_for_the_last_one(
+        self, driver: Driver
+    ) -> None:
         (member_id,) = driver.stable(1)
         leaving = LeaveGroupRequest(GROUP, members=(MemberIdentity(member_id),))
         result = driver.shard.handle(leaving, RequestContext(1, 5), driver.now_ms)
@@ -121,8 +124,7 @@ class TestAppending:
         assert [each.token for each in again.replies] == [1]
         assert driver.shard.append_failed(result, ErrorCode.REQUEST_TIMED_OUT, 0) is NOTHING
 
-    def test_replies_that_promise_nothing_are_given_again(self) -> None:
-        driver = Driver(QUICK)
+    def test_replies_that_promise_nothing_are_given_again(self, driver: Driver) -> None:
         leader, follower = driver.stable(2)
         waiting = driver.join(follower, protocols=protocols("even", metadata=b"new"))
         driver.fail_next = ErrorCode.REQUEST_TIMED_OUT
@@ -136,8 +138,7 @@ class TestAppending:
 
 
 class TestUnloading:
-    def test_all_that_waits_is_answered_and_nothing_is_due_any_more(self) -> None:
-        driver = Driver(QUICK)
+    def test_all_that_waits_is_answered_and_nothing_is_due_any_more(self, driver: Driver) -> None:
         tokens = [driver.join(version=3) for _ in range(2)]
         driver.pass_ms(0)
         _, follower = (driver.joined(each).member_id for each in tokens)
@@ -151,13 +152,11 @@ class TestUnloading:
         assert driver.joined(join).error_code == ErrorCode.NOT_COORDINATOR
         driver.pass_ms(10_000_000)
         assert driver.shard.deadline_ms is None
-        group = driver.shard.group(GROUP)
-        assert group is not None
+        group = driver.view
         assert len(group.members) == 2
         assert driver.heartbeat(follower, 1) is ErrorCode.COORDINATOR_NOT_AVAILABLE
 
-    def test_twice_is_once(self) -> None:
-        driver = Driver(QUICK)
+    def test_twice_is_once(self, driver: Driver) -> None:
         driver.stable()
         driver.shard.unload(ErrorCode.NOT_COORDINATOR, driver.now_ms)
 
@@ -165,8 +164,7 @@ class TestUnloading:
 
 
 class TestTopicsDeleted:
-    def test_their_offsets_go_pending_ones_included(self) -> None:
-        driver = Driver(QUICK)
+    def test_their_offsets_go_pending_ones_included(self, driver: Driver) -> None:
         driver.commit({0: 1, 1: 2})
         driver.commit({0: 3}, topic="u")
         driver.commit({0: 4}, group_id="other")
@@ -182,14 +180,12 @@ class TestTopicsDeleted:
         driver.marker(committed=True, producer=PRODUCER)
         assert driver.shard.offsets("third") == {}
 
-    def test_others_are_left_alone(self) -> None:
-        driver = Driver(QUICK)
+    def test_others_are_left_alone(self, driver: Driver) -> None:
         driver.commit({0: 1})
 
         assert list(driver.shard.topics_deleted(("u",), driver.now_ms)) == [NOTHING]
 
-    def test_those_of_very_many_groups_are_removed_in_several_batches(self) -> None:
-        driver = Driver(QUICK)
+    def test_those_of_very_many_groups_are_removed_in_several_batches(self, driver: Driver) -> None:
         for group_id in ("a", "b", "c"):
             driver.commit(dict.fromkeys(range(1_500), 1), group_id=group_id)
         before = len(driver.log)
@@ -201,8 +197,7 @@ class TestTopicsDeleted:
         assert not any(driver.shard.offsets(each) for each in driver.shard.group_ids)
 
 
-def test_a_heartbeat_costs_no_filing() -> None:
-    driver = Driver(QUICK)
+def test_a_heartbeat_costs_no_filing(driver: Driver) -> None:
     (member,) = driver.stable()
     buckets = driver.shard._registry.sessions
     filed = [len(bucket) for bucket in buckets._buckets.values()]

@@ -2,11 +2,11 @@ from collections.abc import Iterable
 
 import pytest
 
+from groupsdk.broker.coordinator.offsets.commit_validation import txn_offset_commit_error
 from groupsdk.broker.coordinator.offsets.offset_metadata_manager import (
     commit_answer,
     commit_error,
     transaction_answer,
-    transaction_error,
 )
 from groupsdk.error_code import ErrorCode
 from groupsdk.wire.messages.offsets import (
@@ -16,7 +16,6 @@ from groupsdk.wire.messages.offsets import (
     OffsetCommitResponse,
 )
 from groupsdk.wire.messages.transactions import (
-    TxnOffsetCommitRequest,
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
@@ -73,21 +72,23 @@ def test_an_error_of_the_group_is_repeated() -> None:
 
 
 @pytest.mark.parametrize(
-    ("error", "version", "code"),
+    ("error", "version", "answer"),
     [
-        (ErrorCode.NETWORK_EXCEPTION, 0, 14),
-        (ErrorCode.PRODUCER_FENCED, 5, 47),
-        (ErrorCode.TRANSACTION_ABORTABLE, 3, 48),
-        (ErrorCode.TRANSACTION_ABORTABLE, 4, 120),
-        (ErrorCode.ILLEGAL_GENERATION, 3, 22),
+        (ErrorCode.NONE, 5, ErrorCode.NONE),
+        (ErrorCode.PRODUCER_FENCED, 5, ErrorCode.INVALID_PRODUCER_EPOCH),
+        (ErrorCode.NETWORK_EXCEPTION, 5, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS),
+        (ErrorCode.NETWORK_EXCEPTION, 1, ErrorCode.COORDINATOR_NOT_AVAILABLE),
+        (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, 2, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS),
+        (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, 1, ErrorCode.COORDINATOR_NOT_AVAILABLE),
+        (ErrorCode.TRANSACTION_ABORTABLE, 3, ErrorCode.INVALID_TXN_STATE),
+        (ErrorCode.TRANSACTION_ABORTABLE, 4, ErrorCode.TRANSACTION_ABORTABLE),
+        (ErrorCode.CONCURRENT_TRANSACTIONS, 4, ErrorCode.CONCURRENT_TRANSACTIONS),
     ],
 )
-def test_producers_are_told_what_they_know(error: ErrorCode, version: int, code: int) -> None:
-    topic = TxnOffsetCommitRequestTopic("t", partitions=(TxnOffsetCommitRequestPartition(7),))
-
-    answer = transaction_error(TxnOffsetCommitRequest("x", "g", topics=(topic,)), error, version)
-
-    assert [(e.partition_index, e.error_code) for e in answer.topics[0].partitions] == [(7, code)]
+def test_txn_offset_commit_answers_transaction_errors_by_version(
+    error: ErrorCode, version: int, answer: ErrorCode
+) -> None:
+    assert txn_offset_commit_error(error, version) is answer
 
 
 def test_a_transactions_topics_keep_name_and_id() -> None:

@@ -3,7 +3,6 @@ from uuid import UUID
 import pytest
 
 from groupsdk.broker.coordinator.offsets.offset_fetches import fetch_error
-from groupsdk.broker.settings.table import GroupConfig
 from groupsdk.error_code import ErrorCode
 from groupsdk.wire.messages.offsets import (
     OffsetCommitRequest,
@@ -15,11 +14,11 @@ from groupsdk.wire.messages.offsets import (
     OffsetFetchRequestTopics,
 )
 from groupsdk.wire.schema import NO_UUID
-from tests.broker.coordinator.group.driving import GROUP, Driver
+from tests.broker.coordinator.group.driving import GROUP, QUICK, Driver
 
 
 def committed() -> Driver:
-    driver = Driver(GroupConfig(group_initial_rebalance_delay_ms=0))
+    driver = Driver(QUICK)
     driver.commit({0: 5, 1: 6}, metadata="m")
     driver.commit({0: 7}, topic="u")
     return driver
@@ -91,8 +90,7 @@ def test_the_group_alone_decides_and_not_who_asks() -> None:
     assert len(answer.groups[0].topics) == 2
 
 
-def test_an_offset_of_an_earlier_topic_of_the_name_is_not_found() -> None:
-    driver = Driver(GroupConfig(group_initial_rebalance_delay_ms=0))
+def test_an_offset_of_an_earlier_topic_of_the_name_is_not_found(driver: Driver) -> None:
     earlier, later = UUID(int=1), UUID(int=2)
     partitions = (OffsetCommitRequestPartition(0, 5),)
     topics = (OffsetCommitRequestTopic("t", earlier, partitions),)

@@ -48,7 +48,7 @@ def test_stored_offset_is_there_until_it_is_removed() -> None:
     assert store.topics("g") == {"t": {1: at(2)}}
     remove(store, "t", 1)
 
-    assert store.group_ids() == ()
+    assert store.all_group_ids() == []
 
 
 def test_a_transaction_shows_nothing_before_its_end() -> None:
@@ -146,7 +146,7 @@ def test_a_tombstone_takes_pending_values_of_all_producers() -> None:
     assert store.has_open_transactions("h")
     store.replay_marker(7, committed=True)
     store.replay_marker(8, committed=True)
-    assert store.group_ids() == ("h",)
+    assert store.all_group_ids() == ["h"]
 
 
 def test_partitions_are_listed_once() -> None:

@@ -1,26 +1,17 @@
-"""Tests the values between the coordinators' machines and what runs them."""
-
-from groupsdk.broker.coordinator.runtime.contract import (
-    NOTHING,
-    LogRecord,
-    ProducerStamp,
-    RequestContext,
-    Result,
-)
+from groupsdk.broker.coordinator.runtime.contract import append_error
+from groupsdk.error_code import ErrorCode as E
 
 
-def test_nothing_is_to_be_done_by_default() -> None:
-    assert Result() == NOTHING
-    assert (NOTHING.records, NOTHING.replies, NOTHING.producer, NOTHING.markers) == (
-        (),
-        (),
-        None,
-        (),
-    )
-
-
-def test_values_are_equal_by_what_they_say() -> None:
-    assert LogRecord(b"k", None) == LogRecord(b"k", None)
-    assert len({ProducerStamp(1, 2), ProducerStamp(1, 2), ProducerStamp(1, 3)}) == 2
-    context = RequestContext(1, 4)
-    assert (context.client_host, context.principal) == ("/127.0.0.1", "User:ANONYMOUS")
+def test_failed_append_is_answered_in_the_coordinators_codes() -> None:
+    translated = {error: append_error(error) for error in E if append_error(error) is not error}
+    assert translated == {
+        E.of(3): E.of(15),
+        E.of(19): E.of(15),
+        E.of(20): E.of(15),
+        E.of(7): E.of(15),
+        E.of(6): E.of(16),
+        E.of(56): E.of(16),
+        E.of(10): E.of(-1),
+        E.of(18): E.of(-1),
+        E.of(4): E.of(-1),
+    }

@@ -143,14 +143,6 @@ class Log:
         pairs = [pair for each in records for pair in each.encoded()]
         self.events.append(("append", len(pairs), producer))
 
-    def replay(self) -> Iterator[Replayed | Marker]:
-        """Goes through the entries one by one."""
-        for entry in self.entries:
-            if isinstance(entry, list):
-                yield from (Replayed(LogRecord(*each), None) for each in entry)
-            else:
-                yield entry
-
     def load(self) -> Iterator[Replayed | Marker | list[Pair]]:
         yield from self.entries
 
@@ -184,6 +176,13 @@ class Rig:
     def codes(self) -> list[int]:
         """Returns the errors of the answers."""
         return [each.error_code for each in self.answers if isinstance(each, HeartbeatResponse)]
+
+
+@pytest.fixture
+def rig() -> Rig:
+    made = Rig()
+    made.runtime.load()
+    return made
 
 
 def test_a_log_is_loaded_before_the_first_request() -> None:
@@ -260,9 +259,7 @@ def test_a_log_that_cannot_be_read_is_not_served() -> None:
     assert rig.runtime.unavailable() is ErrorCode.COORDINATOR_NOT_AVAILABLE
 
 
-def test_records_are_appended_and_replayed_before_the_reply() -> None:
-    rig = Rig()
-    rig.runtime.load()
+def test_records_are_appended_and_replayed_before_the_reply(rig: Rig) -> None:
     rig.events.clear()
     reply = HeartbeatResponse()
     rig.machine.say = lambda token: Result(
@@ -281,9 +278,7 @@ def test_records_are_appended_and_replayed_before_the_reply() -> None:
     assert rig.runtime.waiting == 0
 
 
-def test_results_that_follow_the_records_are_applied() -> None:
-    rig = Rig()
-    rig.runtime.load()
+def test_results_that_follow_the_records_are_applied(rig: Rig) -> None:
     first, second = HeartbeatResponse(), HeartbeatResponse(error_code=27)
     rig.machine.say = lambda token: Result((RECORD,), (Reply(token, first),))
     rig.machine.follow = [Result((RECORD,)), Result(replies=(Reply(2, second),))]
@@ -311,9 +306,9 @@ def test_a_record_that_cannot_be_encoded_is_not_written() -> None:
     assert rig.events[-1] == ("append_failed", ErrorCode.UNKNOWN_SERVER_ERROR)
 
 
-def test_result_that_is_not_appended_is_not_replayed_and_is_answered_with_an_error() -> None:
-    rig = Rig()
-    rig.runtime.load()
+def test_result_that_is_not_appended_is_not_replayed_and_is_answered_with_an_error(
+    rig: Rig,
+) -> None:
     rig.log.full = True
     rig.machine.say = lambda token: Result(
         (RECORD,), (Reply(token, HeartbeatResponse()),), markers=(MARKERS,)
@@ -328,9 +323,7 @@ def test_result_that_is_not_appended_is_not_replayed_and_is_answered_with_an_err
     assert rig.codes() == [15, 0]
 
 
-def test_a_parked_request_is_answered_when_it_is_due() -> None:
-    rig = Rig()
-    rig.runtime.load()
+def test_a_parked_request_is_answered_when_it_is_due(rig: Rig) -> None:
     rig.machine.say = lambda _: NOTHING
     rig.machine.due = 1_500
     rig.submit()
@@ -344,9 +337,7 @@ def test_a_parked_request_is_answered_when_it_is_due() -> None:
     assert ("advance", 1_500) in rig.events
 
 
-def test_a_deadline_that_moves_is_followed() -> None:
-    rig = Rig()
-    rig.runtime.load()
+def test_a_deadline_that_moves_is_followed(rig: Rig) -> None:
     rig.machine.due = 5_000
     rig.submit()
     rig.machine.due = 2_000
@@ -373,9 +364,7 @@ def test_the_log_says_how_much_was_loaded(count: int, caplog: pytest.LogCaptureF
     assert f"loaded {count} records in 0 ms" in caplog.text
 
 
-def test_a_deadline_after_the_last_read_of_requests_is_not_over_yet() -> None:
-    rig = Rig()
-    rig.runtime.load()
+def test_a_deadline_after_the_last_read_of_requests_is_not_over_yet(rig: Rig) -> None:
     rig.machine.due = 1_500
     rig.submit()
     rig.machine.due = 7_500  # a heartbeat postponed it
@@ -386,9 +375,7 @@ def test_a_deadline_after_the_last_read_of_requests_is_not_over_yet() -> None:
     assert ("advance", 8_000) in rig.events
 
 
-def test_unloading_answers_what_waits_and_ends_the_timers() -> None:
-    rig = Rig()
-    rig.runtime.load()
+def test_unloading_answers_what_waits_and_ends_the_timers(rig: Rig) -> None:
     rig.machine.say = lambda _: NOTHING
     rig.machine.due = 2_000
     rig.submit()
@@ -408,9 +395,7 @@ def test_unloading_while_loading_ends_the_loading() -> None:
     assert "loaded" not in rig.events
 
 
-def test_result_applied_past_the_runtime_is_appended_and_replayed() -> None:
-    rig = Rig()
-    rig.runtime.load()
+def test_result_applied_past_the_runtime_is_appended_and_replayed(rig: Rig) -> None:
     assert rig.runtime.apply(Result((RECORD,)))
     rig.log.full = True
     assert not rig.runtime.apply(Result((RECORD,)))
@@ -418,9 +403,7 @@ def test_result_applied_past_the_runtime_is_appended_and_replayed() -> None:
     assert rig.events[-1] == ("marker", STAMP, False)
 
 
-def test_a_request_that_the_machine_cannot_take_is_owed_nothing() -> None:
-    rig = Rig()
-    rig.runtime.load()
+def test_a_request_that_the_machine_cannot_take_is_owed_nothing(rig: Rig) -> None:
 
     def fail(_: int) -> Result:
         raise TypeError("not for me")
@@ -431,9 +414,7 @@ def test_a_request_that_the_machine_cannot_take_is_owed_nothing() -> None:
     assert rig.runtime.waiting == 0
 
 
-def test_a_bug_in_one_deadline_does_not_end_the_others() -> None:
-    rig = Rig()
-    rig.runtime.load()
+def test_a_bug_in_one_deadline_does_not_end_the_others(rig: Rig) -> None:
     rig.machine.due = 1_500
     rig.submit()
     failing = rig.machine.advance

@@ -8,6 +8,7 @@ from groupsdk.broker.coordinator.transactions.decisions import (
     verify_partitions,
 )
 from groupsdk.broker.coordinator.transactions.metadata import (
+    STORED,
     TransactionMetadata,
     TransactionState as S,
 )
@@ -17,14 +18,7 @@ from tests.support.cases import each_case
 
 
 KNOWN, NEW = ("t", 0), ("u", 1)
-EVERY = [
-    S.EMPTY,
-    S.ONGOING,
-    S.PREPARE_COMMIT,
-    S.PREPARE_ABORT,
-    S.COMPLETE_COMMIT,
-    S.COMPLETE_ABORT,
-]
+EVERY = sorted(STORED)
 
 
 def asked(*partitions: tuple[str, int], producer_id: int = 7, epoch: int = 3) -> AddRequest:

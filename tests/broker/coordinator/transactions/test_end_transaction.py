@@ -10,6 +10,7 @@ from groupsdk.broker.coordinator.transactions.decisions import (
     fence,
 )
 from groupsdk.broker.coordinator.transactions.metadata import (
+    STORED,
     TransactionMetadata,
     TransactionState as S,
 )
@@ -22,14 +23,7 @@ from groupsdk.error_code import ErrorCode as E
 from tests.broker.coordinator.transactions.driving import MemoryBlockStore, metadata
 
 
-EVERY = [
-    S.EMPTY,
-    S.ONGOING,
-    S.PREPARE_COMMIT,
-    S.PREPARE_ABORT,
-    S.COMPLETE_COMMIT,
-    S.COMPLETE_ABORT,
-]
+EVERY = sorted(STORED)
 FENCED, CONCURRENT, INVALID = E.PRODUCER_FENCED, E.CONCURRENT_TRANSACTIONS, E.INVALID_TXN_STATE
 COMMIT, ABORT = S.PREPARE_COMMIT, S.PREPARE_ABORT
 

@@ -3,10 +3,8 @@
 import pytest
 
 from groupsdk.broker.coordinator.transactions.responses import (
-    append_error,
     for_version,
     produce_error,
-    txn_offset_commit_error,
 )
 from groupsdk.error_code import ErrorCode as E
 from groupsdk.wire.schema import ApiKey
@@ -30,20 +28,6 @@ def test_old_versions_do_not_know_that_they_are_fenced(api: ApiKey, first: int) 
                 assert for_version(api, version, other) is other
 
 
-def test_failed_append_is_answered_in_the_coordinators_codes() -> None:
-    translated = {error: append_error(error) for error in E if append_error(error) is not error}
-    assert translated == {
-        E.of(3): E.of(15),
-        E.of(19): E.of(15),
-        E.of(20): E.of(15),
-        E.of(7): E.of(15),
-        E.of(6): E.of(16),
-        E.of(56): E.of(16),
-        E.of(10): E.of(-1),
-        E.of(18): E.of(-1),
-    }
-
-
 @pytest.mark.parametrize(
     ("error", "version", "answer"),
     [
@@ -62,23 +46,3 @@ def test_failed_append_is_answered_in_the_coordinators_codes() -> None:
 )
 def test_produce_answers_transaction_errors_by_version(error: E, version: int, answer: E) -> None:
     assert produce_error(error, version) is answer
-
-
-@pytest.mark.parametrize(
-    ("error", "version", "answer"),
-    [
-        (E.NONE, 5, E.NONE),
-        (E.PRODUCER_FENCED, 5, E.INVALID_PRODUCER_EPOCH),
-        (E.NETWORK_EXCEPTION, 5, E.COORDINATOR_LOAD_IN_PROGRESS),
-        (E.NETWORK_EXCEPTION, 1, E.COORDINATOR_NOT_AVAILABLE),
-        (E.COORDINATOR_LOAD_IN_PROGRESS, 2, E.COORDINATOR_LOAD_IN_PROGRESS),
-        (E.COORDINATOR_LOAD_IN_PROGRESS, 1, E.COORDINATOR_NOT_AVAILABLE),
-        (E.TRANSACTION_ABORTABLE, 3, E.INVALID_TXN_STATE),
-        (E.TRANSACTION_ABORTABLE, 4, E.TRANSACTION_ABORTABLE),
-        (E.CONCURRENT_TRANSACTIONS, 4, E.CONCURRENT_TRANSACTIONS),
-    ],
-)
-def test_txn_offset_commit_answers_transaction_errors_by_version(
-    error: E, version: int, answer: E
-) -> None:
-    assert txn_offset_commit_error(error, version) is answer

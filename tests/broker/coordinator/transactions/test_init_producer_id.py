@@ -12,6 +12,7 @@ from groupsdk.broker.coordinator.transactions.decisions import (
     init_producer_id,
 )
 from groupsdk.broker.coordinator.transactions.metadata import (
+    EXPIRABLE,
     TransactionMetadata,
     TransactionState as S,
 )
@@ -25,7 +26,7 @@ from groupsdk.error_code import ErrorCode as E
 from tests.broker.coordinator.transactions.driving import MemoryBlockStore, metadata
 
 
-RESTING = [S.EMPTY, S.COMPLETE_COMMIT, S.COMPLETE_ABORT]
+RESTING = sorted(EXPIRABLE)
 
 
 def decide(

@@ -138,13 +138,3 @@ def test_promises_are_taken_back() -> None:
         }
     nothing = ListTransactionsResponse()
     assert failed(nothing, E.of(15)) is nothing
-
-
-def test_old_versions_are_told_of_fences_in_their_own_words() -> None:
-    fenced = E.PRODUCER_FENCED
-    assert responses.not_initialized(fenced, 3).error_code == 47
-    assert responses.not_initialized(fenced, 4).error_code == 90
-    assert responses.not_ended(fenced, 1).error_code == 47
-    assert responses.not_ended(fenced, 2).error_code == 90
-    assert responses.offsets_added(fenced, 1).error_code == 47
-    assert responses.offsets_added(fenced, 2).error_code == 90

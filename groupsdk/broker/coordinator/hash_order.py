@@ -1,4 +1,4 @@
-"""The iteration order of Java's hash tables, by which Kafka's assignors break ties.
+"""The iteration order of Java's hash tables, by which Kafka breaks ties: its assignors, and votes for a protocol.
 
 A table has a power of two of bins, selected by the low bits of a key's spread hash; keys of one bin form a list.
 Bins of eight and more keys, which Java turns into trees, are not modelled: ids do not collide like that by chance.
@@ -95,9 +95,6 @@ class HashOrder(Generic[K]):
     def __len__(self) -> int:
         """Return the number of keys."""
         return len(self._keys)
-
-    def __contains__(self, key: object) -> bool:
-        return key in self._keys
 
     def _bin(self, key: K) -> list[K]:
         word = self._code(key) & _WORD
