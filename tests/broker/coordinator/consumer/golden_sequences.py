@@ -17,6 +17,7 @@ from groupsdk.wire.coordinator_records.offsets_log import read_key, read_value
 from groupsdk.wire.messages import consumer_groups, group_admin, groups, offsets, transactions
 from groupsdk.wire.schema import NO_UUID, Request
 from tests.broker.coordinator.consumer.rig import Rig, Topics
+from tests.conformance.cases import camel_case
 
 
 FOLDER = Path(__file__).parent / "golden"
@@ -246,10 +247,7 @@ class Player:
             return {"errorCode": response.error_code}
         given = response.assignment
         return {
-            "errorCode": 0,
-            "memberId": response.member_id,
-            "memberEpoch": response.member_epoch,
-            "heartbeatIntervalMs": response.heartbeat_interval_ms,
+            **_told(response, "error_code member_id member_epoch heartbeat_interval_ms"),
             "assignment": None
             if given is None
             else {self._name(e.topic_id): sorted(e.partitions) for e in given.topic_partitions},
@@ -263,22 +261,14 @@ class Player:
         def named(assignment: Any) -> dict[str, list[int]]:
             return {e.topic_name: sorted(e.partitions) for e in assignment.topic_partitions}
 
+        plain = "member_id instance_id member_epoch subscribed_topic_names subscribed_topic_regex"
         return {
-            "errorCode": 0,
-            "groupState": group.group_state,
-            "groupEpoch": group.group_epoch,
-            "assignmentEpoch": group.assignment_epoch,
-            "assignorName": group.assignor_name,
+            **_told(group, "error_code group_state group_epoch assignment_epoch assignor_name"),
             "members": [
                 {
-                    "memberId": each.member_id,
-                    "instanceId": each.instance_id,
-                    "memberEpoch": each.member_epoch,
-                    "subscribedTopicNames": list(each.subscribed_topic_names),
-                    "subscribedTopicRegex": each.subscribed_topic_regex,
+                    **_told(each, plain + " member_type"),
                     "assignment": named(each.assignment),
                     "targetAssignment": named(each.target_assignment),
-                    "memberType": each.member_type,
                 }
                 for each in group.members
             ],
@@ -286,27 +276,20 @@ class Player:
 
     def _JoinGroup_answer(self, response: Any) -> Any:  # noqa: N802
         if response.error_code:
-            return {"errorCode": response.error_code, "memberId": response.member_id}
+            return _told(response, "error_code member_id")
         if self._joining is not None:
             self.instances[response.member_id] = self._joining
-        return {
-            "errorCode": 0,
-            "memberId": response.member_id,
-            "generationId": response.generation_id,
-            "protocolType": response.protocol_type,
-            "protocolName": response.protocol_name,
-            "leader": response.leader,
-            "members": [each.member_id for each in response.members],
-        }
+        plain = "error_code member_id generation_id protocol_type protocol_name leader"
+        members = [each.member_id for each in response.members]
+        return {**_told(response, plain), "members": members}
 
     def _SyncGroup_answer(self, response: Any) -> Any:  # noqa: N802
         if response.error_code:
             return {"errorCode": response.error_code}
+        assignment = _read_assignment(response.assignment)
         return {
-            "errorCode": 0,
-            "protocolType": response.protocol_type,
-            "protocolName": response.protocol_name,
-            "assignment": _read_assignment(response.assignment),
+            **_told(response, "error_code protocol_type protocol_name"),
+            "assignment": assignment,
         }
 
     def _Heartbeat_answer(self, response: Any) -> Any:  # noqa: N802
@@ -344,27 +327,16 @@ class Player:
 
     def _ListGroups_answer(self, response: Any) -> Any:  # noqa: N802
         found = next((each for each in response.groups if each.group_id == GROUP), None)
-        return {
-            "group": None
-            if found is None
-            else {
-                "protocolType": found.protocol_type,
-                "groupState": found.group_state,
-                "groupType": found.group_type,
-            }
-        }
+        told = None if found is None else _told(found, "protocol_type group_state group_type")
+        return {"group": told}
 
     def _DescribeGroups_answer(self, response: Any) -> Any:  # noqa: N802
         (group,) = response.groups
         return {
-            "errorCode": group.error_code,
-            "groupState": group.group_state,
-            "protocolType": group.protocol_type,
-            "protocolData": group.protocol_data,
+            **_told(group, "error_code group_state protocol_type protocol_data"),
             "members": [
                 {
-                    "memberId": each.member_id,
-                    "groupInstanceId": each.group_instance_id,
+                    **_told(each, "member_id group_instance_id"),
                     "assignment": _read_assignment(each.member_assignment),
                 }
                 for each in group.members
@@ -396,19 +368,14 @@ class Player:
         return {"topicId": f"${self._name(value.topic_id)}" if named else None}
 
     def _record_3(self, value: Any) -> Any:
-        return {"epoch": value.epoch, "metadataHash": value.metadata_hash}
+        return _told(value, "epoch metadata_hash")
 
     def _record_5(self, value: Any) -> Any:
         classic = value.classic_member_metadata
+        plain = "instance_id rack_id client_id client_host subscribed_topic_names"
         return {
-            "instanceId": value.instance_id,
-            "rackId": value.rack_id,
-            "clientId": value.client_id,
-            "clientHost": value.client_host,
-            "subscribedTopicNames": list(value.subscribed_topic_names),
-            "subscribedTopicRegex": value.subscribed_topic_regex,
-            "rebalanceTimeoutMs": value.rebalance_timeout_ms,
-            "serverAssignor": value.server_assignor,
+            **_told(value, plain),
+            **_told(value, "subscribed_topic_regex rebalance_timeout_ms server_assignor"),
             "classicMemberMetadata": None
             if classic is None
             else {
@@ -436,9 +403,7 @@ class Player:
             }
 
         return {
-            "memberEpoch": value.member_epoch,
-            "previousMemberEpoch": value.previous_member_epoch,
-            "state": value.state,
+            **_told(value, "member_epoch previous_member_epoch state"),
             "assignedPartitions": held(value.assigned_partitions),
             "partitionsPendingRevocation": held(value.partitions_pending_revocation),
         }
@@ -452,6 +417,12 @@ class Player:
             "protocol": value.protocol,
             "members": sorted(each.member_id for each in value.members),
         }
+
+
+def _told(value: Any, names: str) -> dict[str, Any]:
+    """Returns fields of a message or record, by the names that Kafka's JSON gives them."""
+    fields = {camel_case(name): getattr(value, name) for name in names.split()}
+    return {name: list(each) if isinstance(each, tuple) else each for name, each in fields.items()}
 
 
 def _tuple(given: list[str] | None) -> tuple[str, ...] | None:

@@ -17,6 +17,7 @@ from groupsdk.broker.coordinator.runtime.contract import (
 )
 from groupsdk.broker.settings.effective import EffectiveSettings
 from groupsdk.broker.settings.table import GroupConfig
+from groupsdk.wire.messages.consumer_groups import ConsumerGroupHeartbeatRequest
 from groupsdk.wire.schema import Request, Response
 
 
@@ -123,6 +124,17 @@ class Rig:
         token, _ = self.send(request, request.api.client_version if version is None else version)
         return self.answers.pop(token)
 
+    def heartbeat(self, member_id: str, epoch: int = 0, **fields: Any) -> Any:
+        """Sends a heartbeat of a member of the group g, or joins with epoch 0; returns the answer."""
+        return self.ask(heartbeat_request(member_id, epoch, **fields))
+
+    @property
+    def group(self) -> ConsumerGroup:
+        """The group g, as it runs."""
+        found = self.shard.consumer_group("g")
+        assert found is not None
+        return found
+
     def advance(self, delta_ms: int) -> list[LogRecord]:
         """Lets time pass, and does what is due on the way; returns the records of it."""
         end_ms = self.now_ms + delta_ms
@@ -189,6 +201,16 @@ class Rig:
                 assert state_of(theirs) == state_of(ours)
                 check_holders(ours)
             assert loaded.offsets(group_id) == self.shard.offsets(group_id)
+
+
+def heartbeat_request(
+    member_id: str, epoch: int = 0, **fields: Any
+) -> ConsumerGroupHeartbeatRequest:
+    """Returns a heartbeat in the group g; with epoch 0 it joins, by itself for the topic t."""
+    if epoch == 0:
+        joins = {"rebalance_timeout_ms": 60_000, "topic_partitions": ()}
+        fields = {**joins, "subscribed_topic_names": ("t",), **fields}
+    return ConsumerGroupHeartbeatRequest("g", member_id, epoch, **fields)
 
 
 def state_of(group: ConsumerGroup) -> dict[str, Any]:

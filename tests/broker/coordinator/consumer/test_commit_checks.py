@@ -1,10 +1,7 @@
 """In which order a commit or a fetch of a consumer group's member is checked, as tests beside Kafka found it."""
 
-from typing import Any
-
 import pytest
 
-from groupsdk.wire.messages.consumer_groups import ConsumerGroupHeartbeatRequest
 from groupsdk.wire.messages.offsets import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -23,15 +20,7 @@ def rig() -> Rig:
     """A group whose member m has been given a topic in epoch 3."""
     made = Rig(Topics(t=1, u=1))
     for names, epoch in ((("t",), 2), (("t", "u"), 3)):
-        joined = made.ask(
-            ConsumerGroupHeartbeatRequest(
-                *("g", "m", 0),
-                rebalance_timeout_ms=60_000,
-                subscribed_topic_names=names,
-                topic_partitions=(),
-            )
-        )
-        assert joined.member_epoch == epoch
+        assert made.heartbeat("m", subscribed_topic_names=names).member_epoch == epoch
     return made
 
 
@@ -41,8 +30,7 @@ def commit(rig: Rig, epoch: int, **metadata: str) -> dict[str, int]:
         OffsetCommitRequestTopic(name, partitions=(OffsetCommitRequestPartition(0, 1, -1, text),))
         for name, text in metadata.items()
     )
-    token, _ = rig.send(OffsetCommitRequest("g", epoch, "m", topics=topics), 9)
-    answer: Any = rig.answers.pop(token)
+    answer = rig.ask(OffsetCommitRequest("g", epoch, "m", topics=topics), 9)
     return {topic.name: topic.partitions[0].error_code for topic in answer.topics}
 
 
@@ -65,26 +53,20 @@ def test_an_epoch_without_a_member_id_is_a_fault_of_the_request(rig: Rig) -> Non
 def test_commit_for_a_partition_under_revocation_is_accepted_in_an_older_epoch() -> None:
     rig = Rig(Topics(t=2, u=1))
 
-    def heartbeat(member_id: str, epoch: int, **fields: Any) -> Any:
-        return rig.ask(ConsumerGroupHeartbeatRequest("g", member_id, epoch, **fields))
-
     def joins(member_id: str, *names: str) -> int:
-        fields = {"rebalance_timeout_ms": 60_000, "topic_partitions": ()}
-        joined = heartbeat(member_id, 0, subscribed_topic_names=names, **fields)
-        return int(joined.member_epoch)
+        return int(rig.heartbeat(member_id, subscribed_topic_names=names).member_epoch)
 
     def codes() -> list[int]:
         partitions = tuple(OffsetCommitRequestPartition(each, 1, -1, "") for each in range(2))
         topics = (OffsetCommitRequestTopic("t", partitions=partitions),)
-        token, _ = rig.send(OffsetCommitRequest("g", 2, "m", topics=topics), 9)
-        answer: Any = rig.answers.pop(token)
+        answer = rig.ask(OffsetCommitRequest("g", 2, "m", topics=topics), 9)
         return [each.error_code for each in answer.topics[0].partitions]
 
     assert [joins("m", "t"), joins("m", "t", "u"), joins("n", "t")] == [2, 3, 4]
-    told = heartbeat("m", 3)
+    told = rig.heartbeat("m", 3)
     assert told.member_epoch == 3, "it has not given anything up"
     left = told.assignment.topic_partitions
     assert sum(len(each.partitions) for each in left) == 2
     assert codes() == [0, 0]
-    assert heartbeat("m", 3, topic_partitions=left).member_epoch == 4
+    assert rig.heartbeat("m", 3, topic_partitions=left).member_epoch == 4
     assert 113 in codes()

@@ -28,10 +28,9 @@ from groupsdk.wire.consumer_protocol import (
     ConsumerProtocolEncoder,
     ConsumerProtocolSubscription,
 )
-from groupsdk.wire.messages.consumer_groups import ConsumerGroupHeartbeatRequest
 from groupsdk.wire.messages.groups import SyncGroupRequest, SyncGroupRequestAssignment
 from tests.broker.clients import join_request
-from tests.broker.coordinator.consumer.rig import Rig, Topics
+from tests.broker.coordinator.consumer.rig import Rig, Topics, heartbeat_request
 
 
 _NAMES: Final = tuple(f"t-{n}" for n in range(600))
@@ -45,9 +44,7 @@ class Large:
 
     def __init__(self, rig: Rig, member_id: str, epoch: int = 0, **fields: Any) -> None:
         self.rig = rig
-        if epoch == 0:
-            fields = {"rebalance_timeout_ms": 1_000, "topic_partitions": ()} | fields
-        self.request = ConsumerGroupHeartbeatRequest("g", member_id, epoch, **fields)
+        self.request = heartbeat_request(member_id, epoch, **fields)
         self.result = self.decide()
         self.steps: Generator[None, None, Result | None]
         self.steps = rig.shard.encode_in_steps(self.request, self.result)
@@ -76,9 +73,7 @@ def test_records_that_were_encoded_in_steps_are_those_of_the_decision() -> None:
     assert isinstance(records, EncodedRecords)
     assert records.pairs == expected
     rig.do(made)
-    group = rig.shard.consumer_group("g")
-    assert group is not None
-    assert len(group.members["m"].assigned) == 600
+    assert len(rig.group.members["m"].assigned) == 600
 
 
 def test_a_small_heartbeat_is_not_encoded_in_steps() -> None:
@@ -114,16 +109,14 @@ def test_names_are_in_order_and_one_set_before_a_large_subscription_is_decided_o
     assert Name.compared == 0
     Large(rig, "m", subscribed_topic_names=names).finish()
     assert Name.compared == 0
-    group = rig.shard.consumer_group("g")
-    assert group is not None
-    assert group.members["m"].topic_names is names_set(names[::-1])
+    assert rig.group.members["m"].topic_names is names_set(names[::-1])
 
 
 def test_after_a_change_of_any_topic_a_large_member_s_heartbeat_looks_them_up_in_steps() -> None:
     rig = rig_of(*_NAMES)
     epoch = Large(rig, "m", subscribed_topic_names=_NAMES).finish().member_epoch
     rig.topics.create("other", 1)
-    request, context = ConsumerGroupHeartbeatRequest("g", "m", epoch), RequestContext(0, 1)
+    request, context = heartbeat_request("m", epoch), RequestContext(0, 1)
     assert rig.shard.handle(request, context, rig.now_ms) is UNPREPARED
     assert len(list(rig.shard.prepare_in_steps(request))) > 600 // 256
     with pytest.MonkeyPatch.context() as patch:
@@ -148,20 +141,19 @@ def test_after_a_change_of_any_topic_large_members_expire_and_leave_in_steps(
     asked = mocker.spy(Topics, "topic")
     rig.now_ms += 60_000
     most = steps = 0
-    while len(rig.shard.consumer_group("g").members) > 1:  # type: ignore[union-attr] # it exists
+    while len(rig.group.members) > 1:
         asked.reset_mock()
         steps += 1
         rig.do(rig.shard.advance(rig.now_ms))
         most = max(most, asked.call_count)
     assert 0 < most <= 256
     assert steps < 20
-    group = rig.shard.consumer_group("g")
-    assert group is not None
+    group = rig.group
     assert group.epoch == joined["c"] + 2
     epoch = Large(rig, "d", subscribed_topic_names=_NAMES).finish().member_epoch
     rig.topics.create("another", 1)
     (left,) = group.members.keys() - {"d"}
-    leaves, context = ConsumerGroupHeartbeatRequest("g", left, -1), RequestContext(0, 1)
+    leaves, context = heartbeat_request(left, -1), RequestContext(0, 1)
     assert rig.shard.handle(leaves, context, rig.now_ms) is UNPREPARED
     assert len(list(rig.shard.prepare_in_steps(leaves))) > 600 // 256
     with pytest.MonkeyPatch.context() as patch:
@@ -183,9 +175,7 @@ def test_a_session_renewed_while_its_topics_are_looked_up_goes_on() -> None:
     finished(rig.shard.prepare_in_steps(large.request))
     rig.do(rig.shard.handle_prepared(large.request, RequestContext(0, 1), rig.now_ms))
     rig.settle()
-    group = rig.shard.consumer_group("g")
-    assert group is not None
-    assert group.members.keys() == {"b"}
+    assert rig.group.members.keys() == {"b"}
 
 
 def test_records_of_a_large_member_are_encoded_in_steps_and_replayed_as_they_are_read() -> None:
@@ -211,9 +201,7 @@ def test_a_decision_is_taken_again_where_its_group_has_changed_meanwhile() -> No
     assert other.finish().member_epoch == 3
     # two joined: its epoch comes after that of the other
     assert large.finish().member_epoch == 4
-    group = rig.shard.consumer_group("g")
-    assert group is not None
-    assert group.members.keys() == {"m", "n", "o"}
+    assert rig.group.members.keys() == {"m", "n", "o"}
 
 
 def test_two_large_members_of_a_new_group_do_not_undo_each_other() -> None:
@@ -235,9 +223,7 @@ def test_an_upgrade_is_decided_again_where_the_classic_group_has_changed_meanwhi
     sync = SyncGroupRequest("g", 1, first.member_id, None, "consumer", "range", assignments)
     rig.send(sync, 5)
     assert large.finish().error_code == 0
-    group = rig.shard.consumer_group("g")
-    assert group is not None
-    assert [*group.members[first.member_id].assigned.values()] == [{0: 1}]
+    assert [*rig.group.members[first.member_id].assigned.values()] == [{0: 1}]
 
 
 @pytest.mark.parametrize("changed", [False, True])
@@ -260,9 +246,7 @@ def test_a_large_upgrade_is_drafted_in_steps_and_again_where_the_group_has_chang
         rig.send(sync, 5)
     assert Large(rig, "new", subscribed_topic_names=("t",)).finish().error_code == 0
     assert drafted.call_count == 1 + changed
-    group = rig.shard.consumer_group("g")
-    assert group is not None
-    assert [*group.members[member_id].assigned.values()] == [{0: 1}]
+    assert [*rig.group.members[member_id].assigned.values()] == [{0: 1}]
 
 
 def test_a_record_that_cannot_be_encoded_is_refused_when_it_is_appended() -> None:

@@ -7,7 +7,7 @@ from groupsdk.broker.coordinator.group_status import ConsumerGroupState
 from groupsdk.broker.coordinator.runtime.contract import RequestContext
 from groupsdk.error_code import ErrorCode
 from groupsdk.wire.messages.consumer_groups import ConsumerGroupHeartbeatRequest, TopicPartitions
-from tests.broker.coordinator.consumer.rig import Rig, Topics
+from tests.broker.coordinator.consumer.rig import Rig, Topics, heartbeat_request
 
 
 GROUP = "g"
@@ -113,8 +113,7 @@ def _settle(rig: Rig, members: list[_Member]) -> None:
     for _ in range(12):
         for member in alive:
             member.heartbeat()
-    group = rig.shard.consumer_group(GROUP)
-    assert group is not None
+    group = rig.group
     assert group.state is ConsumerGroupState.STABLE, group.members
     rig.check()
     wanted = {
@@ -153,16 +152,10 @@ def test_a_member_that_must_give_up_and_unsubscribes_owes_both() -> None:
     assert (
         first.heartbeat() == 0
     )  # told to give up half of each topic, and does not say that it did
-    group = rig.shard.consumer_group(GROUP)
-    assert group is not None
+    group = rig.group
     owed = {each: set(held) for each, held in group.members["m1"].pending.items()}
     assert owed
-    answer = rig.ask(
-        ConsumerGroupHeartbeatRequest(
-            *(GROUP, "m1", first.epoch), subscribed_topic_names=("t",), topic_partitions=None
-        )
-    )
-    assert answer.error_code == 0
+    assert rig.heartbeat("m1", first.epoch, subscribed_topic_names=("t",)).error_code == 0
     made = group.members["m1"]
     u = rig.topics.id_of("u")
     assert set(made.pending[u]) == {0, 1}
@@ -177,7 +170,7 @@ def test_growth_is_not_missed_where_the_request_that_saw_it_could_not_be_written
     member = _Member(rig, "m1", None)
     assert member.heartbeat() == 0
     rig.topics.create("t", 3)
-    request = ConsumerGroupHeartbeatRequest(GROUP, "m1", member.epoch)
+    request = heartbeat_request("m1", member.epoch)
     result = rig.shard.handle(request, RequestContext(999, 1, "c"), rig.now_ms)
     assert result.records
     failed = rig.shard.append_failed(result, ErrorCode.NOT_ENOUGH_REPLICAS, rig.now_ms)
@@ -190,16 +183,7 @@ def test_growth_is_not_missed_where_the_request_that_saw_it_could_not_be_written
 def test_a_static_member_that_comes_back_under_its_old_id_has_a_session() -> None:
     # Found by the simulation: it was kept for ever where it died before its next heartbeat.
     rig = Rig(Topics(t=2))
-    join = ConsumerGroupHeartbeatRequest(
-        *(GROUP, "m1", 0, "i1"),
-        rebalance_timeout_ms=60_000,
-        subscribed_topic_names=("t",),
-        topic_partitions=(),
-    )
-    assert rig.ask(join).error_code == 0
-    assert rig.ask(ConsumerGroupHeartbeatRequest(GROUP, "m1", -2, "i1")).error_code == 0
-    assert rig.ask(join).error_code == 0
+    for epoch in (0, -2, 0):
+        assert rig.heartbeat("m1", epoch, instance_id="i1").error_code == 0
     rig.advance(60_000)
-    group = rig.shard.consumer_group(GROUP)
-    assert group is not None
-    assert not group.members
+    assert not rig.group.members

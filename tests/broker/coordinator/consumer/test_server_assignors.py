@@ -29,8 +29,7 @@ from groupsdk.broker.coordinator.consumer.assignors import (
 from groupsdk.broker.coordinator.consumer.topics import Partitions, TopicInfo
 from groupsdk.broker.embedded import EmbeddedBroker
 from groupsdk.errors import ConfigError
-from groupsdk.wire.messages.consumer_groups import ConsumerGroupHeartbeatRequest
-from tests.broker.coordinator.consumer.rig import Rig, Topics
+from tests.broker.coordinator.consumer.rig import Rig, Topics, heartbeat_request
 from tests.support.cases import each_case
 from tests.support.groups import request_once
 from tests.support.workers import eventually
@@ -151,15 +150,11 @@ def join(
     names: tuple[str, ...] = ("t",),
     regex: str | None = None,
 ) -> Any:
-    return rig.ask(
-        ConsumerGroupHeartbeatRequest(
-            *("g", member_id, 0),
-            rebalance_timeout_ms=1_000,
-            subscribed_topic_names=names,
-            subscribed_topic_regex=regex,
-            server_assignor=assignor,
-            topic_partitions=(),
-        )
+    return rig.heartbeat(
+        member_id,
+        subscribed_topic_names=names,
+        subscribed_topic_regex=regex,
+        server_assignor=assignor,
     )
 
 
@@ -206,8 +201,7 @@ def test_an_assignor_of_ones_own_is_asked_and_its_mistakes_change_nothing() -> N
     topic = rig.topics.id_of("t")
     assert join(rig, "m1", "mine").assignment.topic_partitions[0].partitions == (0, 1, 2)
     assert join(rig, "m2", "none of ours").error_code == 112
-    group = rig.shard.consumer_group("g")
-    assert group is not None
+    group = rig.group
     for wrong in (
         {"m9": {topic: (0,)}},
         {"m1": {topic: (0, 3)}},
@@ -249,7 +243,7 @@ def test_an_assignor_is_told_whether_all_subscribe_to_the_same() -> None:
             epoch = joined.member_epoch
             for _ in range(3):
                 rig.advance(11_000)
-                epoch = rig.ask(ConsumerGroupHeartbeatRequest("g", member_id, epoch)).member_epoch
+                epoch = rig.heartbeat(member_id, epoch).member_epoch
         assert mine.homogeneous[-1] is same, (first, second)
 
 
@@ -407,15 +401,7 @@ def test_a_broker_s_assignor_gets_lags_if_it_reads_reports() -> None:
         settings = {"bootstrap.servers": address, "group.id": "g"}
         with closing(Consumer(settings)) as outsider:
             outsider.commit(offsets=[NativePartition("t", 0, 1)], asynchronous=False)
-        request = ConsumerGroupHeartbeatRequest(
-            group_id="g",
-            member_id="m",
-            member_epoch=0,
-            rebalance_timeout_ms=10_000,
-            subscribed_topic_names=("t",),
-            server_assignor="looks",
-            topic_partitions=(),
-        )
+        request = heartbeat_request("m", server_assignor="looks")
         assert request_once(address, request, 1).error_code == 0
         eventually(lambda: seen)
     (lags,) = seen[0].lags.values()

@@ -12,7 +12,7 @@ from groupsdk.broker.coordinator.consumer.assignors import (
 )
 from groupsdk.broker.coordinator.consumer.group import ConsumerGroup
 from groupsdk.broker.coordinator.consumer.topics import TopicInfo
-from groupsdk.wire.messages.consumer_groups import ConsumerGroupHeartbeatRequest, TopicPartitions
+from groupsdk.wire.messages.consumer_groups import TopicPartitions
 from tests.broker.coordinator.consumer.rig import Rig, Topics
 
 
@@ -35,19 +35,10 @@ class Elsewhere:
 
     @property
     def group(self) -> ConsumerGroup:
-        found = self.rig.shard.consumer_group("g")
-        assert found is not None
-        return found
+        return self.rig.group
 
     def heartbeat(self, member_id: str, epoch: int = 0, **fields: Any) -> Any:
-        if epoch == 0:
-            fields = {
-                "rebalance_timeout_ms": 1_000,
-                "subscribed_topic_names": ("t",),
-                "topic_partitions": (),
-                **fields,
-            }
-        return self.rig.ask(ConsumerGroupHeartbeatRequest("g", member_id, epoch, **fields))
+        return self.rig.heartbeat(member_id, epoch, **fields)
 
     def finish(self, failure: Exception | None = None) -> None:
         job = self.jobs.pop(0)
