@@ -1,7 +1,6 @@
 """The machine beside a real Kafka: the same requests get the same answers, member ids apart."""
 
 import socket
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from itertools import count
@@ -10,10 +9,8 @@ from typing import Any
 
 import pytest
 
-from groupsdk.broker.settings.table import GroupConfig
 from groupsdk.error_code import ErrorCode
 from groupsdk.testing import LocalKafka
-from groupsdk.wire.api import FrameDecoder, correlation_id_of, decode_response, encode_request
 from groupsdk.wire.compiler import decode, encode
 from groupsdk.wire.messages.group_admin import (
     DeleteGroupsRequest,
@@ -46,7 +43,8 @@ from groupsdk.wire.messages.offsets import (
 )
 from groupsdk.wire.messages.topics import CreatableTopic, CreateTopicsRequest
 from groupsdk.wire.schema import Request
-from tests.broker.coordinator.group.driving import Driver, subscription
+from tests.broker.clients import Client, eventually
+from tests.broker.coordinator.group.driving import QUICK, Driver, subscription
 
 
 TOPIC = "against-kafka"
@@ -57,36 +55,26 @@ STEPS = 120
 NAMES = ("range", "roundrobin", "sticky", "cooperative-sticky")
 
 
-class Connection:
-    """One plain connection, for one request."""
+class Connection(Client):
+    """One connection, for one request."""
 
-    def __init__(self, address: tuple[str, int]) -> None:
-        self._socket = socket.create_connection(address, timeout=ANSWER_S)
-        self._frames = FrameDecoder(1 << 24)
-
-    def send(self, request: Request[Any], version: int) -> None:
-        self._request, self._version = type(request), version
-        self._socket.sendall(encode_request(request, version, 1, CLIENT_ID))
+    def __init__(self, address: tuple[str, int], request: Request[Any], version: int) -> None:
+        super().__init__(address, CLIENT_ID)
+        self._request = request
+        self._sent = self.send(request, version)
 
     def is_answered(self) -> bool:
-        self._socket.setblocking(False)
+        self.socket.setblocking(False)
         try:
-            return bool(self._socket.recv(1, socket.MSG_PEEK))
+            return bool(self.socket.recv(1, socket.MSG_PEEK))
         except BlockingIOError:
             return False
         finally:
-            self._socket.settimeout(ANSWER_S)
+            self.socket.settimeout(ANSWER_S)
 
     def receive(self) -> Any:
-        while True:
-            found = self._frames.feed(self._socket.recv(1 << 16))
-            if found:
-                self._socket.close()
-                assert correlation_id_of(found[0]) == 1
-                return decode_response(self._request, self._version, found[0])[1]
-
-    def close(self) -> None:
-        self._socket.close()
+        with self:
+            return self.answer(self._request, self._sent)
 
 
 @dataclass
@@ -103,9 +91,7 @@ class Both:
 
     address: tuple[str, int]
     group_id: str
-    driver: Driver = field(
-        default_factory=lambda: Driver(GroupConfig(group_initial_rebalance_delay_ms=0))
-    )
+    driver: Driver = field(default_factory=lambda: Driver(QUICK))
     waiting: dict[int, Connection] = field(default_factory=dict)
     to_kafka: dict[str, str] = field(default_factory=dict)
     members: list[Known] = field(default_factory=list)
@@ -114,8 +100,7 @@ class Both:
 
     def ask(self, request: Request[Any], version: int) -> None:
         """Send a request to both; compare every answer that the machine gives for it."""
-        connection = Connection(self.address)
-        connection.send(self.translated(request), version)
+        connection = Connection(self.address, self.translated(request), version)
         known = set(self.driver.answers)
         token = self.driver.send(request, version, client_id=CLIENT_ID)
         self.driver.pass_ms(0)
@@ -134,9 +119,8 @@ class Both:
 
     def wait_until_read(self) -> None:
         """Wait until Kafka has taken what was sent: a request that it parks says nothing of itself."""
-        connection = Connection(self.address)
-        connection.send(HeartbeatRequest(self.group_id, -1, "nobody"), 0)
-        assert connection.receive().error_code
+        nobodys = HeartbeatRequest(self.group_id, -1, "nobody")
+        assert Connection(self.address, nobodys, 0).receive().error_code
 
     def ours(self, token: int) -> Any:
         """Return the machine's answer as its version tells it."""
@@ -178,7 +162,7 @@ class Both:
 
     def close(self) -> None:
         for each in self.waiting.values():
-            each.close()
+            each.socket.close()
 
 
 def normal(value: Any, known: frozenset[str]) -> Any:
@@ -424,11 +408,8 @@ class Schedule:
         request = ListGroupsRequest((*states,), types)
         if self.view is None or types not in ((), ("Classic",)):
             return
-        connection = Connection(self.both.address)
-        connection.send(request, 5)
-        theirs = [
-            each for each in connection.receive().groups if each.group_id == self.view.group_id
-        ]
+        listed = Connection(self.both.address, request, 5).receive().groups
+        theirs = [each for each in listed if each.group_id == self.view.group_id]
         assert theirs == list(self.both.driver.ask(request, 5).groups), self.both.said
 
     def delete(self) -> None:
@@ -452,27 +433,17 @@ def address(kafka_installed: None) -> Iterator[tuple[str, int]]:
 
 
 def create_topic(place: tuple[str, int]) -> None:
-    connection = Connection(place)
-    topic = CreatableTopic(TOPIC, PARTITIONS, 1)
-    connection.send(CreateTopicsRequest((topic,), timeout_ms=10_000), 5)
-    (created,) = connection.receive().topics
+    """Create the topic, and wait until commits for it are taken: the coordinator learns of it a little later."""
+    request = CreateTopicsRequest((CreatableTopic(TOPIC, PARTITIONS, 1),), timeout_ms=10_000)
+    (created,) = Connection(place, request, 5).receive().topics
     assert created.error_code == ErrorCode.NONE
-    wait_for_topic(place)
+    topic = OffsetCommitRequestTopic(TOPIC, partitions=(OffsetCommitRequestPartition(0, 1),))
+    commit = OffsetCommitRequest("warm-up", topics=(topic,))
 
+    def error() -> int:
+        return int(Connection(place, commit, 7).receive().topics[0].partitions[0].error_code)
 
-def wait_for_topic(address: tuple[str, int]) -> None:
-    """Wait until commits for the topic are taken: the broker learns of it a little later."""
-    partition = OffsetCommitRequestPartition(0, 1)
-    topic = OffsetCommitRequestTopic(TOPIC, partitions=(partition,))
-    until = time.perf_counter() + ANSWER_S
-    while True:
-        connection = Connection(address)
-        connection.send(OffsetCommitRequest("warm-up", topics=(topic,)), 7)
-        error = connection.receive().topics[0].partitions[0].error_code
-        if error == ErrorCode.NONE:
-            return
-        assert time.perf_counter() < until, ErrorCode.of(error)
-        time.sleep(0.05)
+    eventually(error, ErrorCode.NONE)
 
 
 @pytest.mark.parametrize("seed", range(12))

@@ -4,10 +4,9 @@ Markers of the real one are written soon after its reply, so each step waits for
 between depends on time there, and is not compared.
 """
 
-import socket
-import time
 import uuid
 from collections.abc import Callable
+from functools import partial
 from random import Random
 from typing import Any, Protocol, TypeVar, cast
 
@@ -15,7 +14,6 @@ import pytest
 
 from groupsdk.error_code import ErrorCode
 from groupsdk.testing import LocalKafka
-from groupsdk.wire.api import FrameDecoder, decode_response, encode_request
 from groupsdk.wire.compiler import decoder, encoder
 from groupsdk.wire.messages.metadata import FindCoordinatorRequest
 from groupsdk.wire.messages.topics import CreatableTopic, CreateTopicsRequest
@@ -27,14 +25,15 @@ from groupsdk.wire.messages.transactions import (
     EndTxnRequest,
     InitProducerIdRequest,
     ListTransactionsRequest,
+    TransactionState,
 )
 from groupsdk.wire.schema import Request, Response
+from tests.broker.clients import Client, eventually
 from tests.broker.coordinator.transactions.driving import Coordinator
 
 
 R = TypeVar("R", bound=Response)
 TOPIC = "transactions-against-kafka"
-_ANSWER_S = 60.0
 
 
 class Peer(Protocol):
@@ -70,64 +69,36 @@ class Theirs:
 
     def __init__(self, kafka: LocalKafka) -> None:
         host, _, port = kafka.bootstrap_servers.rpartition(":")
-        self._socket = socket.create_connection((host, int(port)), timeout=_ANSWER_S)
-        self._frames = FrameDecoder(1 << 24)
-        self._received: list[bytes] = []
-        self.ask(CreateTopicsRequest((CreatableTopic(TOPIC, 3, 1),)), 5)  # or it is there
-        deadline_s = time.monotonic() + _ANSWER_S  # noqa: TID251 - a real broker keeps real time
-        while True:
-            found = self.ask(FindCoordinatorRequest("warm-up", 1), 3)
-            if found.error_code == 0:
-                state = self.ask(DescribeTransactionsRequest(("warm-up",)), 0)
-                ready = state.transaction_states[0].error_code
-                # its first producer ids come from the controller
-                first = self.ask(InitProducerIdRequest(None), 4)
-                if ready == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND and first.error_code == 0:
-                    break
-            assert time.monotonic() < deadline_s, "no transaction coordinator"  # noqa: TID251
-            time.sleep(0.05)
+        self.client = Client((host, int(port)), "against-kafka")
+        self.client.ask(CreateTopicsRequest((CreatableTopic(TOPIC, 3, 1),)), 5)  # or it is there
+        for request, version in (
+            (FindCoordinatorRequest("warm-up", 1), 3),
+            # its first producer ids come from the controller
+            (InitProducerIdRequest(None), 4),
+        ):
+            eventually(partial(self._code, request, version), 0)
+        eventually(lambda: self._state("warm-up").error_code, ErrorCode.TRANSACTIONAL_ID_NOT_FOUND)
 
-    def close(self) -> None:
-        self._socket.close()
+    def _code(self, request: Request[Any], version: int) -> int:
+        answer: Any = self.client.ask(request, version)
+        return int(answer.error_code)
 
-    def post(self, request: Request[Any], version: int) -> None:
-        self._socket.sendall(encode_request(request, version, 1, "against-kafka"))
-
-    def receive(self, request: Request[R], version: int) -> R:
-        while not self._received:
-            data = self._socket.recv(1 << 16)
-            assert data, f"the broker closed the connection on {request}"
-            self._received += self._frames.feed(data)
-        payload = self._received.pop(0)
-        return decode_response(type(request), version, payload)[1]
-
-    def ask(self, request: Request[R], version: int) -> R:
-        self.post(request, version)
-        return self.receive(request, version)
+    def _state(self, transactional_id: str) -> TransactionState:
+        request = DescribeTransactionsRequest((transactional_id,))
+        (state,) = self.client.ask(request, 0).transaction_states
+        return state
 
     def send(self, request: Request[R], version: int) -> R:
-        response = self.ask(request, version)
+        response = self.client.ask(request, version)
         transactional_id = getattr(request, "transactional_id", None)
         if transactional_id and isinstance(request, EndTxnRequest | InitProducerIdRequest):
-            self._settle(transactional_id)
+            state = partial(self._state, transactional_id)
+            eventually(lambda: state().transaction_state.startswith("Prepare"), False)
         return response
 
     def send_many(self, request: Request[R], version: int, count: int) -> R:
-        for _ in range(count):
-            self.post(request, version)
-        for _ in range(count - 1):
-            self.receive(request, version)
-        return self.receive(request, version)
-
-    def _settle(self, transactional_id: str) -> None:
-        deadline_s = time.monotonic() + _ANSWER_S  # noqa: TID251
-        while True:
-            request = DescribeTransactionsRequest((transactional_id,))
-            (state,) = self.ask(request, 0).transaction_states
-            if not state.transaction_state.startswith("Prepare"):
-                return
-            assert time.monotonic() < deadline_s, state  # noqa: TID251
-            time.sleep(0.002)
+        sent = [self.client.send(request, version) for _ in range(count)]
+        return [self.client.answer(request, each) for each in sent][-1]
 
 
 class Recorder:
@@ -238,7 +209,7 @@ Script = Callable[[Recorder], None]
 def theirs(kafka: LocalKafka) -> Any:
     peer = Theirs(kafka)
     yield peer
-    peer.close()
+    peer.client.socket.close()
 
 
 def compare(theirs: Theirs, script: Script) -> list[str]:
