@@ -21,7 +21,6 @@ from groupsdk.connect.java_settings import rest_settings
 from groupsdk.connect.loggers import FIELD, ConnectorContextFilter
 from groupsdk.connect.worker import ConnectWorker
 from groupsdk.errors import ConfigError, GroupSdkError
-from groupsdk.http.settings import HttpSettings
 from groupsdk.settings.properties import read_properties
 
 
@@ -114,6 +113,9 @@ def run_worker(place: str, options: WorkerOptions, signals: process.StopSignals)
     rest = None
     if address is not None:
         check_http_packages("--rest")
+        # workers without REST do not need it
+        from groupsdk.http.settings import HttpSettings
+
         rest = HttpSettings.of(
             "--rest",
             address,
