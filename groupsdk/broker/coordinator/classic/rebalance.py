@@ -1,7 +1,7 @@
 """Move a group from one generation to the next, and remove members from it."""
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 from groupsdk.broker.coordinator.classic.group import ClassicGroup, group_metadata
 from groupsdk.broker.coordinator.classic.member import GroupMember, PendingMember, Session
@@ -233,20 +233,17 @@ class Rebalances:
     def _write_empty(self, group: ClassicGroup, builder: ResultBuilder) -> None:
         logger.info("group=%s generation=%d: now empty", group.group_id, group.generation_id)
         builder.write(group_metadata(group.group_id, group.with_assignments({}, builder.now_ms)))
-        builder.if_failed(_warn_of(group))
 
+        def failed(_: ResultBuilder, error: ErrorCode) -> None:
+            # the last generation in the log still has the members: after a restart, their sessions must expire again
+            logger.warning(
+                "group=%s generation=%d: writing its empty state failed: %s",
+                group.group_id,
+                group.generation_id,
+                error.name,
+            )
 
-def _warn_of(group: ClassicGroup) -> Callable[[ResultBuilder, ErrorCode], None]:
-    def failed(builder: ResultBuilder, error: ErrorCode) -> None:
-        # the last generation in the log still has the members: after a restart, their sessions must expire again
-        logger.warning(
-            "group=%s generation=%d: writing its empty state failed: %s",
-            group.group_id,
-            group.generation_id,
-            error.name,
-        )
-
-    return failed
+        builder.if_failed(failed)
 
 
 def _names(member_ids: Iterable[str]) -> str:

@@ -181,9 +181,8 @@ class CoordinatorRuntime:
             return
         shard = self.shard
         try:
-            pairs = (
-                self._pairs
-            )  # of several batches: records decoded together are replayed together
+            # of several batches: records decoded together are replayed together
+            pairs = self._pairs
             count = len(pairs)
             for entry in loading if count < most else ():
                 if isinstance(entry, list):
