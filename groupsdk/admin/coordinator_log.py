@@ -400,14 +400,17 @@ def _archived(path: Path) -> list[Path]:
         each: int(each.name.split(".")[0]) for each in log.iterdir() if each.name[0].isdigit()
     }
     whole = max((n for each, n in numbers.items() if each.suffix == ".compact"), default=-1)
-    complete = set()
-    for each, number in numbers.items():
+    complete: set[str] = set()
+    for each, number in sorted(numbers.items(), key=lambda item: item[1]):
         if number > whole or (number == whole and each.suffix == ".compact"):
             for line in each.read_text(encoding="utf-8").splitlines()[1:]:
-                place = unquote(urlsplit(json.loads(line)["path"]).path)
+                entry = json.loads(line)
                 # the archive may have been moved since it was written
-                complete.add(place.rpartition(f"/{_ARCHIVE}/")[2])
-    return [known[each] for each in sorted(complete & known.keys())]
+                name = unquote(urlsplit(entry["path"]).path).rpartition(f"/{_ARCHIVE}/")[2]
+                (complete.discard if entry.get("action") == "delete" else complete.add)(name)
+    if missing := sorted(complete - known.keys()):
+        raise ConfigError(f"{root} has lost {missing[0]}, which its {log.name} names")
+    return [known[each] for each in sorted(complete)]
 
 
 def _archived_entry(row: Mapping[str, Any], names: TopicNames) -> LogEntry:

@@ -283,6 +283,12 @@ def test_an_archive_is_read_as_far_as_its_writer_says(tmp_path: Path) -> None:
     ]
     with pytest.raises(ConfigError, match="is no archive"):
         read_archive_files(tmp_path / "none")
+    (root / "b.parquet").unlink()
+    with pytest.raises(ConfigError, match=r"has lost day=1970-01-01/b\.parquet, which its _spark"):
+        read_archive_files(tmp_path)
+    # an entry of the log may take a file back
+    (log / "2").write_text("v1\n" + json.dumps({"path": path, "action": "delete"}))
+    assert [each.offset for each in read_archive_files(tmp_path)] == [0]
 
 
 def test_links_that_lead_nowhere_are_passed_over(tmp_path: Path) -> None:
