@@ -1,6 +1,7 @@
 """Take turns with Kafka on one data directory that has consumer groups in it: each goes on where the other stopped."""
 
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,20 +15,14 @@ from groupsdk.wire.messages.group_admin import (
     DeleteGroupsRequest,
     ListGroupsRequest,
 )
-from groupsdk.wire.messages.groups import (
-    JoinGroupRequest,
-    JoinGroupRequestProtocol,
-    SyncGroupRequest,
-)
+from groupsdk.wire.messages.groups import SyncGroupRequest
 from groupsdk.wire.messages.offsets import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopics,
 )
 from groupsdk.wire.messages.topics import CreatableTopic, CreateTopicsRequest
+from tests.broker.clients import commit_request, join_request
 from tests.broker.coordinator.consumer.members import Served, WireMember, connected
 from tests.support.brokers import STEADY
 from tests.support.workers import eventually
@@ -78,8 +73,7 @@ def settled(members: list[WireMember], *sizes: int) -> None:
 
 def commit(member: WireMember, offset: int) -> int:
     """Commits an offset of t-0 in the member's epoch; returns the error."""
-    topics = (OffsetCommitRequestTopic("t", partitions=(OffsetCommitRequestPartition(0, offset),)),)
-    request = OffsetCommitRequest(member.group_id, member.epoch, member.member_id, topics=topics)
+    request = commit_request(member.group_id, offset, member.epoch, member.member_id)
     return member.client.ask(request, 9).topics[0].partitions[0].error_code
 
 
@@ -97,12 +91,10 @@ def committed(broker: Served, group_id: str) -> int:
 def classic_joined(broker: Served, group_id: str) -> str:
     """Lets a classic member join and sync in a consumer group; returns its id."""
     metadata = ConsumerProtocolEncoder().subscription(ConsumerProtocolSubscription(("t",)), 3)
-    protocols = (JoinGroupRequestProtocol("range", metadata),)
+    join = partial(join_request, group_id, metadata=metadata, session_ms=60_000)
     with connected(broker) as client:
-        request = JoinGroupRequest(group_id, 60_000, 60_000, "", None, "consumer", protocols)
-        member_id = client.ask(request, 9).member_id
-        request = JoinGroupRequest(group_id, 60_000, 60_000, member_id, None, "consumer", protocols)
-        joined = client.ask(request, 9)
+        member_id = client.ask(join(), 9).member_id
+        joined = client.ask(join(member_id), 9)
         assert joined.error_code == 0
         synced = client.ask(
             SyncGroupRequest(group_id, joined.generation_id, member_id, None, "consumer", "range"),

@@ -15,11 +15,7 @@ from groupsdk.wire.messages.groups import (
     LeaveGroupRequest,
     MemberIdentity,
 )
-from groupsdk.wire.messages.offsets import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
-)
+from tests.broker.clients import commit_request
 from tests.broker.coordinator.group.driving import (
     GROUP,
     PRODUCER,
@@ -31,9 +27,7 @@ from tests.broker.coordinator.group.driving import (
 
 
 OK = ErrorCode.NONE
-COMMIT = OffsetCommitRequest(
-    GROUP, topics=(OffsetCommitRequestTopic("t", partitions=(OffsetCommitRequestPartition(0, 5),)),)
-)
+COMMIT = commit_request(GROUP, 5)
 
 
 def test_group_coordinator_shard_is_a_coordinator_shard() -> None:

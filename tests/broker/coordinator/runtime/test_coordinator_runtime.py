@@ -41,6 +41,11 @@ STAMP = ProducerStamp(7, 1)
 MARKERS = MarkerPartitions("x", 7, 1, True, 3, (("t", 0),))
 
 
+def accepted(token: int, *records: Record, **more: Any) -> Result:
+    """Accepts a request, once these records are written."""
+    return Result(records, (Reply(token, HeartbeatResponse()),), **more)
+
+
 class FullDiskError(GroupSdkError):
     """What a log raises that has no room."""
 
@@ -298,9 +303,7 @@ def test_a_record_that_cannot_be_encoded_is_not_written() -> None:
 
     rig = Rig()
     rig.runtime.load()
-    rig.machine.say = lambda token: Result(
-        (Broken(b"k", b"v"),), (Reply(token, HeartbeatResponse()),)
-    )
+    rig.machine.say = lambda token: accepted(token, Broken(b"k", b"v"))
     rig.submit()
     assert rig.codes() == [15]
     assert rig.events[-1] == ("append_failed", ErrorCode.UNKNOWN_SERVER_ERROR)
@@ -310,9 +313,7 @@ def test_result_that_is_not_appended_is_not_replayed_and_is_answered_with_an_err
     rig: Rig,
 ) -> None:
     rig.log.full = True
-    rig.machine.say = lambda token: Result(
-        (RECORD,), (Reply(token, HeartbeatResponse()),), markers=(MARKERS,)
-    )
+    rig.machine.say = lambda token: accepted(token, RECORD, markers=(MARKERS,))
     rig.submit()
     assert rig.codes() == [15]
     assert ("append_failed", ErrorCode.KAFKA_STORAGE_ERROR) in rig.events
@@ -486,9 +487,7 @@ class GatheringRig(Rig):
         super().__init__()
         self.has_many_connections = True
         self.machine = Gatherer(self.events)
-        self.machine.say = lambda token: Result(
-            (RECORD,), (Reply(token, HeartbeatResponse(error_code=0)),)
-        )
+        self.machine.say = lambda token: accepted(token, RECORD)
         self.runtime = CoordinatorRuntime(
             "test",
             self.machine,
@@ -593,7 +592,7 @@ def test_a_bug_in_one_of_many_is_answered() -> None:
     def say(token: int) -> Result:
         if token == 1:
             raise RuntimeError("a bug")
-        return Result((RECORD,), (Reply(token, HeartbeatResponse(error_code=0)),))
+        return accepted(token, RECORD)
 
     rig.machine.say = say
     for _ in range(2):
@@ -661,9 +660,7 @@ def test_a_large_request_is_handled_in_steps_and_others_between_them() -> None:
 
 def test_large_records_are_encoded_in_steps_before_they_are_appended() -> None:
     rig = GatheringRig()
-    rig.machine.say = lambda token: Result(
-        (RECORD,), (Reply(token, HeartbeatResponse(error_code=0)),), is_large=True
-    )
+    rig.machine.say = lambda token: accepted(token, RECORD, is_large=True)
     rig.has_many_connections = False
     for changed in (False, True):
         rig.machine.has_changed = changed  # type: ignore[attr-defined]  # a Gatherer
