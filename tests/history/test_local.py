@@ -21,7 +21,6 @@ from tests.support.cases import each_case
 @each_case("name", list(LOGS))
 def test_the_tables_of_a_log_are_those_that_were_made_before(name: str, tmp_path: Path) -> None:
     root = tmp_path / name
-    root.mkdir()
     run(segment_tasks(str(LOGS[name](root))), str(root / "out"))
     assert digests(root / "out") == expected()[name]
 
@@ -41,7 +40,6 @@ def test_groups_that_are_too_large_are_read_piece_by_piece(
     pieces = mocker.spy(buckets, "in_order")
     of_group = mocker.spy(buckets, "_ranges")
     root = tmp_path / name
-    root.mkdir()
     run(segment_tasks(str(LOGS[name](root))), str(root / "out"))
     assert digests(root / "out") == expected()[name]
     assert of_group.call_count > 0
@@ -54,7 +52,6 @@ def test_a_run_takes_the_place_of_the_one_before_and_tells_of_its_steps(tmp_path
     leftover = out / "offset_commits" / "day=2000-01-01"
     leftover.mkdir(parents=True)
     (leftover / "part-0.parquet").write_bytes(b"of a former run")
-    (tmp_path / "log").mkdir()
     log = LOGS["transactions"](tmp_path / "log")
     run(segment_tasks(str(log)), str(out), progress=lambda *each: steps.append(each))
     assert [name for name, _, _ in steps] == list(STEPS)

@@ -72,7 +72,6 @@ def write_sink_log(folder: Path, files: list[Path]) -> None:
 
 @pytest.mark.parametrize("name", ["transactions", "protocols"])
 def test_an_archive_makes_the_tables_of_its_segments(name: str, tmp_path: Path) -> None:
-    (tmp_path / "log").mkdir()
     log = LOGS[name](tmp_path / "log")
     run(segment_tasks(str(log)), str(tmp_path / "of segments"))
     run(archive_tasks(str(archived(tmp_path, log))), str(tmp_path / "of archive"))
@@ -80,7 +79,6 @@ def test_an_archive_makes_the_tables_of_its_segments(name: str, tmp_path: Path) 
 
 
 def test_files_are_an_archive_without_a_sinks_log_as_well(tmp_path: Path) -> None:
-    (tmp_path / "log").mkdir()
     archive = archived(tmp_path, LOGS["transactions"](tmp_path / "log"), sink_log=False)
     assert archive_tasks(str(archive))
 
@@ -88,7 +86,6 @@ def test_files_are_an_archive_without_a_sinks_log_as_well(tmp_path: Path) -> Non
 def test_an_archive_that_is_none_or_has_lost_a_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="no archive"):
         archive_tasks(str(tmp_path))
-    (tmp_path / "log").mkdir()
     archive = archived(tmp_path, LOGS["transactions"](tmp_path / "log"))
     next(archive.rglob("part-00000-0.*")).unlink()
     with pytest.raises(ConfigError, match="has lost"):
@@ -211,7 +208,6 @@ def test_reasons_of_the_sample_are_read_from_log_files() -> None:
 
 
 def test_broker_log_entries_are_added_to_the_tables(tmp_path: Path) -> None:
-    (tmp_path / "log").mkdir()
     log = LOGS["sample"](tmp_path / "log")
     run(segment_tasks(str(log)), str(tmp_path / "out"), broker_logs=read_log_files(str(BROKER_LOG)))
     rows = [dict(row) for row in rows_of(tmp_path / "out" / "generations")]

@@ -86,7 +86,6 @@ def survive(
         AssertionError: the tables are not those of one run.
     """
     random = Random(seed)
-    (root / "log").mkdir(parents=True)
     raw = raw_of(LOGS[log](root / "log"))
     archive, out = root / "archive", root / "out"
     parts = pieces(raw, 4, seed)

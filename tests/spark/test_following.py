@@ -41,7 +41,6 @@ def updater(spark: Any, out: Path, names: Sequence[tuple[str, str]] = ()) -> Upd
 def test_a_run_over_an_archive_goes_on_where_the_one_before_ended(
     spark: Any, tmp_path: Path
 ) -> None:
-    (tmp_path / "log").mkdir()
     raw = raw_of(LOGS["protocols"](tmp_path / "log"))
     archive, out = tmp_path / "archive", tmp_path / "out"
     parts = pieces(raw, 3, 1)
@@ -68,7 +67,6 @@ def test_a_run_over_an_archive_goes_on_where_the_one_before_ended(
 def test_transactions_whose_files_come_in_the_wrong_order_are_read_again(
     spark: Any, tmp_path: Path
 ) -> None:
-    (tmp_path / "log").mkdir()
     raw = raw_of(LOGS["transactions"](tmp_path / "log"))
     archive, out = tmp_path / "archive", tmp_path / "out"
     late = raw.filter(raw.column("transactional"))

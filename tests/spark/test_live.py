@@ -27,13 +27,13 @@ _PROPERTIES = {"offsets.topic.num.partitions": str(PARTITIONS), "log.cleaner.ena
 def broker(kafka_installed: None) -> Any:
     """A broker of a few partitions with two groups, one of them transactional."""
     with LocalKafka(properties=_PROPERTIES) as kafka:
-        make_history(kafka)
+        make_history(kafka.bootstrap_servers)
         yield kafka
 
 
-def make_history(kafka: LocalKafka) -> None:
+def make_history(bootstrap_servers: str) -> None:
     """Let a consumer come, commit and go, and a producer commit and abort offsets in transactions."""
-    servers: dict[str, Any] = {"bootstrap.servers": kafka.bootstrap_servers}
+    servers: dict[str, Any] = {"bootstrap.servers": bootstrap_servers}
     admin = AdminClient(servers)
     admin.create_topics([NewTopic("jobs", 4, 1)])["jobs"].result(30)
     consumer = Consumer({**servers, "group.id": "workers", "enable.auto.commit": False})

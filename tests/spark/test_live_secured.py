@@ -4,9 +4,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient
-from confluent_kafka.cimpl import NewTopic
 
 from groupsdk.errors import AuthenticationError, GroupSdkError
 from groupsdk.history.sources.spark_connector import read_with_connector
@@ -16,6 +13,7 @@ from groupsdk.settings.properties import read_properties
 from groupsdk.testing import LocalKafka
 from groupsdk.testing.jars import fetch
 from groupsdk.testing.security import DEFAULT_USERS
+from tests.spark.test_live import make_history, plain
 
 
 PARTITIONS = 2
@@ -32,7 +30,7 @@ CONNECTOR = (
 
 @pytest.fixture(scope="module")
 def secure(kafka_installed: None) -> Any:
-    """A broker that asks who is there, over TLS, with the log of two groups and a transaction."""
+    """A broker that asks who is there, over TLS, with a history in its log."""
     listeners = {"SECURE": "SASL_SSL", "PLAIN": "PLAINTEXT"}
     kafka = LocalKafka(
         properties=_PROPERTIES, listeners=listeners, users={**DEFAULT_USERS, USER: PASSWORD}
@@ -40,25 +38,6 @@ def secure(kafka_installed: None) -> Any:
     with kafka:
         make_history(kafka.bootstrap_servers_of("PLAIN"))
         yield kafka
-
-
-def make_history(servers: str) -> None:
-    """Let a consumer come, commit and go, and a transaction be aborted."""
-    settings: dict[str, Any] = {"bootstrap.servers": servers}
-    admin = AdminClient(settings)
-    admin.create_topics([NewTopic("jobs", 2, 1)])["jobs"].result(30)
-    consumer = Consumer({**settings, "group.id": "workers", "enable.auto.commit": False})
-    consumer.subscribe(["jobs"])
-    while not consumer.assignment():
-        consumer.poll(0.1)
-    consumer.commit(offsets=[TopicPartition("jobs", 0, 5)], asynchronous=False)
-    producer = Producer({**settings, "transactional.id": "etl"})
-    producer.init_transactions(30)
-    producer.begin_transaction()
-    metadata = consumer.consumer_group_metadata()
-    producer.send_offsets_to_transaction([TopicPartition("jobs", 1, 9)], metadata, 30)
-    producer.abort_transaction(30)
-    consumer.close()
 
 
 def client_properties(kafka: LocalKafka, place: Path, password: str = PASSWORD) -> dict[str, str]:
@@ -78,10 +57,7 @@ def client_properties(kafka: LocalKafka, place: Path, password: str = PASSWORD) 
 def records(frame: Any) -> set[tuple[Any, ...]]:
     """Collect the records that groups wrote."""
     rows = frame.filter("not control").select("src_partition", "src_offset", "key", "value")
-    return {
-        tuple(bytes(each) if isinstance(each, bytearray) else each for each in row)
-        for row in rows.collect()
-    }
+    return {tuple(map(plain, row)) for row in rows.collect()}
 
 
 def read_live(spark: Any, settings: dict[str, str]) -> Any:

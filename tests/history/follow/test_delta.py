@@ -42,7 +42,6 @@ def one_run(raw: Any, out: Path) -> Rows:
 @each_case("name", ["sample", "transactions", "protocols"])
 def test_each_update_brings_delta_tables_to_the_rows_of_one_run(name: str, tmp_path: Path) -> None:
     root = tmp_path / name
-    root.mkdir()
     raw = raw_of(LOGS[name](root))
     follow(Updater(str(root / "lake"), "log", DELTA, buckets=2), pieces(raw, 4, 1))
     assert delta_rows(root / "lake") == one_run(raw, root / "plain")

@@ -73,7 +73,6 @@ def test_close_waits_for_the_update_that_another_thread_carries_out(
 @each_case("name", [each for each in LOGS if each not in ("bad input", "damaged")])
 def test_a_log_in_pieces_makes_the_tables_of_one_run(name: str, tmp_path: Path) -> None:
     root = tmp_path / name
-    root.mkdir()
     raw = raw_of(LOGS[name](root))
     follow(Updater(str(root / "out"), "log", buckets=2), pieces(raw, 5, 7))
     assert digests(root / "out") == expected()[name]
@@ -82,7 +81,6 @@ def test_a_log_in_pieces_makes_the_tables_of_one_run(name: str, tmp_path: Path) 
 @each_case("name", ["bad input", "transactions", "protocols"])
 def test_each_update_makes_the_tables_of_what_was_read_so_far(name: str, tmp_path: Path) -> None:
     root = tmp_path / name
-    root.mkdir()
     parts = pieces(raw_of(LOGS[name](root)), 5, 1)
     out = root / "out"
     for number in range(len(parts)):
@@ -96,7 +94,6 @@ def test_each_update_makes_the_tables_of_what_was_read_so_far(name: str, tmp_pat
 def test_updates_with_broker_logs_make_the_tables_of_one_run(seed: int, tmp_path: Path) -> None:
     random = Random(seed)
     root = tmp_path / str(seed)
-    root.mkdir()
     parts = pieces(raw_of(LOGS["sample"](root)), 3, seed)
     lines = gzip.decompress(BROKER_LOG.read_bytes()).splitlines(keepends=True)
     log, out = root / "server.log", root / "out"
@@ -122,7 +119,6 @@ def test_updates_with_broker_logs_make_the_tables_of_one_run(seed: int, tmp_path
 
 
 def test_lines_of_brokers_that_come_after_all_records_count(tmp_path: Path) -> None:
-    (tmp_path / "log").mkdir()
     raw = raw_of(LOGS["sample"](tmp_path / "log"))
     log, out, once = tmp_path / "server.log", tmp_path / "out", tmp_path / "once"
     log.touch()
@@ -136,7 +132,6 @@ def test_lines_of_brokers_that_come_after_all_records_count(tmp_path: Path) -> N
 
 
 def test_pieces_that_come_late_or_twice_change_nothing_in_the_end(tmp_path: Path) -> None:
-    (tmp_path / "log").mkdir()
     raw = raw_of(LOGS["protocols"](tmp_path / "log"))
     # the records of transactions are not among those that may come late
     raw = raw.filter(pc.invert(pc.or_(raw.column("transactional"), raw.column("control"))))
@@ -154,7 +149,6 @@ def test_pieces_that_come_late_or_twice_change_nothing_in_the_end(tmp_path: Path
 
 
 def test_a_transaction_that_comes_late_is_said(tmp_path: Path) -> None:
-    (tmp_path / "log").mkdir()
     raw = raw_of(LOGS["transactions"](tmp_path / "log"))
     late = raw.filter(raw.column("transactional"))
     updater = Updater(str(tmp_path / "out"), "log", FEW)
@@ -173,7 +167,6 @@ def test_a_crash_before_any_change_of_a_file_changes_nothing(
     first: int, tmp_path: Path, mocker: MockerFixture
 ) -> None:
     root = tmp_path / str(first)
-    (root / "log").mkdir(parents=True)
     parts = pieces(raw_of(LOGS["transactions"](root / "log")), 3, 2)
     once = run_once(pa.concat_tables(parts), root / "once")
     places = [
@@ -204,7 +197,6 @@ def test_a_crash_before_any_change_of_a_file_changes_nothing(
 def test_other_options_and_other_code_make_all_tables_again_from_what_is_kept(
     tmp_path: Path, mocker: MockerFixture
 ) -> None:
-    (tmp_path / "log").mkdir()
     raw = raw_of(LOGS["protocols"](tmp_path / "log"))
     parts = pieces(raw, 4, 1)
     out = tmp_path / "out"
@@ -227,7 +219,6 @@ def test_other_options_and_other_code_make_all_tables_again_from_what_is_kept(
 
 
 def test_names_that_are_learned_late_stand_in_all_tables(tmp_path: Path) -> None:
-    (tmp_path / "log").mkdir()
     raw = raw_of(LOGS["sample"](tmp_path / "log"))
     names: list[tuple[str, str]] = []
     out = tmp_path / "out"
@@ -255,7 +246,6 @@ def test_many_updates_leave_few_files(tmp_path: Path) -> None:
 
 
 def test_a_run_and_what_follows_a_log_take_the_place_of_each_other(tmp_path: Path) -> None:
-    (tmp_path / "log").mkdir()
     segments = LOGS["transactions"](tmp_path / "log")
     raw = raw_of(segments)
     out = tmp_path / "out"

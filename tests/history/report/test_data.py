@@ -130,7 +130,6 @@ def test_the_tables_of_a_run_are_summed_up(tmp_path: Path) -> None:
 
 
 def test_odd_logs_have_a_report_as_well(tmp_path: Path) -> None:
-    (tmp_path / "log").mkdir()
     run(segment_tasks(str(LOGS["bad input"](tmp_path / "log"))), str(tmp_path / "out"))
     page = render(collect(ParquetTables(str(tmp_path / "out"))))
     assert "Record types that are not known" in page

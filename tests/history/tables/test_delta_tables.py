@@ -47,7 +47,6 @@ def test_a_log_has_the_rows_of_parquet_and_a_repeated_run_changes_nothing(
     name: str, tmp_path: Path
 ) -> None:
     root = tmp_path / name
-    root.mkdir()
     tasks = segment_tasks(str(LOGS[name](root)))
     run(tasks, str(root / "plain"), PLAIN)
     run(tasks, str(root / "lake"), DELTA)

@@ -43,7 +43,6 @@ def start(out: Path) -> subprocess.Popen[str]:
 
 
 def test_a_second_process_is_refused_until_the_first_is_killed(tmp_path: Path) -> None:
-    (tmp_path / "log").mkdir()
     raw = raw_of(LOGS["transactions"](tmp_path / "log"))
     out = tmp_path / "out"
     process = start(out)
