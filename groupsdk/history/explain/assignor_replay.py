@@ -201,6 +201,20 @@ class _Owners:
         return moved, from_present if cooperative else kept
 
 
+class _Round(NamedTuple):
+    """What all assignors are given of a generation."""
+
+    cluster: Cluster
+    total: int
+    """The partitions of the cluster."""
+    joining: Mapping[str, Subscription]
+    """The subscriptions, without an assignor's user data."""
+    unchanged: bool
+    """Whether the subscriptions and the cluster are as before."""
+    plans: list[Any]
+    """Plans of other assignors for it, see `assignors.sticky.StickyAssignor.assign_claims`."""
+
+
 class _Contender:
     """The replay of one assignor over the generations of a group."""
 
@@ -218,24 +232,12 @@ class _Contender:
         self._owners = _Owners()
         self._rounds = 0
 
-    def take(
-        self,
-        past: PastGeneration,
-        cluster: Cluster,
-        total: int,
-        joining: Mapping[str, Subscription],
-        plans: list[Any],
-        *,
-        unchanged: bool,
-    ) -> ReplayRow:
-        """Assign a generation's partitions; `plans` are of other assignors for it, see `assignors.sticky.StickyAssignor.assign_claims`.
-
-        `joining` are the subscriptions without the assignor's user data; `unchanged`: these and the cluster are as before.
-        """
+    def take(self, past: PastGeneration, given: _Round) -> ReplayRow:
+        """Assign a generation's partitions."""
         planned, self._planned = self._planned, None
         try:
-            if planned is None or not unchanged:
-                planned = self._plan(cluster, total, joining, plans)
+            if planned is None or not given.unchanged:
+                planned = self._plan(given)
         except Exception as error:  # noqa: BLE001 - an assignor is anybody's code; the others go on
             problem = f"{type(error).__name__}: {error}"
             return _row(past, self.name, (0, 0), [], problem)
@@ -245,56 +247,44 @@ class _Contender:
         changed = self._owners.take(planned, cooperative=self._cooperative)
         return _row(past, self.name, changed, list(self._owners.loads.values()))
 
-    def _plan(
-        self,
-        cluster: Cluster,
-        total: int,
-        joining: Mapping[str, Subscription],
-        plans: list[Any],
-    ) -> Mapping[str, Shares]:
+    def _plan(self, given: _Round) -> Mapping[str, Shares]:
+        joining = given.joining
         if self._is_stateless:
-            plan = self._leader.assign(cluster, joining)
+            plan = self._leader.assign(given.cluster, joining)
             return {member_id: plan.get(member_id, _NOTHING).partitions for member_id in joining}
         if self._takes_claims:
-            return self._claimed(cluster, total, joining, plans)
+            return self._claimed(given)
         members = self._members
         self._members = {
             member_id: members[member_id] if member_id in members else self._copy()
             for member_id in joining
         }
-        shares = self._settled(cluster, total, joining)
+        shares = self._settled(given)
         return {member_id: share.partitions for member_id, share in shares.items()}
 
-    def _claimed(
-        self,
-        cluster: Cluster,
-        total: int,
-        joining: Mapping[str, Subscription],
-        plans: list[Any],
-    ) -> Mapping[str, Shares]:
+    def _claimed(self, given: _Round) -> Mapping[str, Shares]:
         """Assign as `_settled` does, without user data and an assignor for each member."""
         assign: Any = self._leader
+        joining = given.joining
         for _ in range(MAX_ROUNDS):
             last = self._claims
             self._claims = assign.assign_claims(
-                cluster,
+                given.cluster,
                 joining,
                 {member_id: last.get(member_id, _NONE) for member_id in joining},
                 # all claims are of the same generation, whichever that is
                 {member_id: 0 if member_id in last else -1 for member_id in joining},
-                plans,
+                given.plans,
             )
-            if not self._cooperative or total <= sum(
+            if not self._cooperative or given.total <= sum(
                 len(numbers) for share in self._claims.values() for numbers in share.values()
             ):
                 break
         return self._claims
 
-    def _settled(
-        self, cluster: Cluster, total: int, joining: Mapping[str, Subscription]
-    ) -> Mapping[str, Assignment]:
+    def _settled(self, given: _Round) -> Mapping[str, Assignment]:
         for _ in range(MAX_ROUNDS):
-            plan = self._leader.assign(cluster, self._joining(joining))
+            plan = self._leader.assign(given.cluster, self._joining(given.joining))
             self._rounds += 1
             rounds, shares = self._rounds, {}
             for member_id, assignor in self._members.items():
@@ -302,7 +292,7 @@ class _Contender:
                 assignor.on_assignment(share, rounds)
             self._shares = shares
             # partitions that move are withheld until their owner has revoked them, in a later rebalance
-            if not self._cooperative or sum(map(len, plan.values())) >= total:
+            if not self._cooperative or sum(map(len, plan.values())) >= given.total:
                 break
         return self._shares
 
@@ -400,11 +390,9 @@ class GroupReplay:
             for member in past.members
         }
         unchanged = unchanged and joining == last
-        plans: list[Any] = []
+        given = _Round(self._cluster, self._total, joining, unchanged, [])
         for contender in self._contenders:
-            yield contender.take(
-                past, self._cluster, self._total, joining, plans, unchanged=unchanged
-            )
+            yield contender.take(past, given)
 
 
 def _last_of(past: PastGeneration, topic: str, numbers: Sequence[int]) -> int:

@@ -399,9 +399,8 @@ class BrokerLogTail:
     def _read_file(self, file: Path) -> None:
         if file.suffix == ".gz":
             if self._is_first:
-                with gzip.open(file, "rb") as packed:
-                    for line in packed:
-                        self._take(line)
+                for each in _lines(file):
+                    self._parser.take(each)
             return
         with file.open("rb") as opened:
             stat = os.fstat(opened.fileno())
@@ -415,9 +414,6 @@ class BrokerLogTail:
                 if not line.endswith(b"\n"):
                     # the broker has not written all of it
                     break
-                self._take(line)
+                self._parser.take(line.decode(errors="replace").rstrip("\r\n"))
                 position += len(line)
             self._read[number] = begin[:position], position
-
-    def _take(self, line: bytes) -> None:
-        self._parser.take(line.decode(errors="replace").rstrip("\r\n"))

@@ -13,6 +13,7 @@ from groupsdk.history.explain.causes import (
 from groupsdk.history.explain.changes import CONFIDENCE, MISSING_FACTOR, Cause
 from groupsdk.history.explain.departures import Departure
 from groupsdk.history.explain.timeline.rows import GenerationRow
+from tests.history.explain.timelines import generation_row
 
 
 TOOK_OVER_MS = 1_000_000
@@ -24,30 +25,11 @@ def restart(
     after_ms: int, *, changed: bool = True, cause: Cause = Cause.CLIENT_RESTART
 ) -> GenerationRow:
     """A generation, so long after the coordinator took over, in which a client came back with another id."""
-    return GenerationRow(
-        group_id="g",
-        protocol="classic",
-        protocol_type="consumer",
-        incarnation=0,
-        seq=5,
-        generation=5,
+    return generation_row(
         ts_ms=TOOK_OVER_MS + after_ms,
-        state_ts_ms=-1,
-        assignor="range",
-        leader="a",
-        n_members=1,
-        n_partitions=1,
-        joined=1,
-        gone=1,
-        changed=0,
         causes=(cause,),
-        missing_before=0,
         coordinator_changed=changed,
-        balance_stddev=0.0,
-        is_empty=False,
-        converged_ms=-1,
         partition=PLACE[0],
-        offset=100,
         leader_epoch=PLACE[1],
     )
 

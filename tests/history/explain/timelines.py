@@ -1,6 +1,7 @@
 """Take records that are written by hand through `follow_groups`, and look at what comes out."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
 from examples.history_log import Pair
 from groupsdk.assignment import AssignorLike
@@ -68,6 +69,37 @@ def replay(
         if group is None or group.group_id != generation.group_id:
             group = GroupReplay(generation.group_id, candidates)
         yield from group.take(generation)
+
+
+def generation_row(**fields: Any) -> GenerationRow:
+    """Make a generation of a classic group of one member."""
+    row = GenerationRow(
+        group_id="g",
+        protocol="classic",
+        protocol_type="consumer",
+        incarnation=0,
+        seq=5,
+        generation=5,
+        ts_ms=0,
+        state_ts_ms=-1,
+        assignor="range",
+        leader="a",
+        n_members=1,
+        n_partitions=1,
+        joined=0,
+        gone=0,
+        changed=0,
+        causes=(),
+        missing_before=0,
+        coordinator_changed=False,
+        balance_stddev=0.0,
+        is_empty=False,
+        converged_ms=-1,
+        partition=0,
+        offset=100,
+        leader_epoch=0,
+    )
+    return row._replace(**fields)
 
 
 def walked(*pairs: Pair, epochs: Iterable[int] = ()) -> list[Row]:

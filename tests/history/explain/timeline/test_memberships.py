@@ -11,6 +11,7 @@ from groupsdk.history.explain.timeline.rows import (
     GroupRecord,
     MembershipRow,
 )
+from tests.history.explain.timelines import generation_row
 
 
 A = Member("a", None, "one", "/h", 45_000, 300_000)
@@ -19,31 +20,8 @@ B = Member("b", None, "two", "/h", 45_000, 300_000)
 
 def at(seq: int) -> GenerationRow:
     """Make the generation that stands at this place."""
-    return GenerationRow(
-        group_id="g",
-        protocol="classic",
-        protocol_type="consumer",
-        incarnation=0,
-        seq=seq,
-        generation=seq + 10,
-        ts_ms=1000 * seq,
-        state_ts_ms=-1,
-        assignor="range",
-        leader="a",
-        n_members=2,
-        n_partitions=0,
-        joined=0,
-        gone=0,
-        changed=0,
-        causes=(),
-        missing_before=0,
-        coordinator_changed=False,
-        balance_stddev=0.0,
-        is_empty=False,
-        converged_ms=1000 * seq,
-        partition=3,
-        offset=100 + seq,
-        leader_epoch=0,
+    return generation_row(
+        seq=seq, generation=seq + 10, ts_ms=1000 * seq, partition=3, offset=100 + seq
     )
 
 
