@@ -42,30 +42,17 @@ def test_lag_in_spark_is_at_least_the_commits_of_others(spark: Any) -> None:
     spans = table(
         spark,
         "commit_spans",
-        {
-            "group_id": "a",
-            "seq": 0,
-            "topic": "t",
-            "partition": 0,
-            "last_commit_ts": at(1),
-            "last_offset": 5,
-        },
-        {
-            "group_id": "b",
-            "seq": 0,
-            "topic": "t",
-            "partition": 0,
-            "last_commit_ts": at(2),
-            "last_offset": 90,
-        },
-        {
-            "group_id": "a",
-            "seq": 1,
-            "topic": "t",
-            "partition": 0,
-            "last_commit_ts": at(3),
-            "last_offset": 30,
-        },
+        *(
+            {
+                "group_id": group,
+                "seq": seq,
+                "topic": "t",
+                "partition": 0,
+                "last_commit_ts": at(second),
+                "last_offset": offset,
+            }
+            for group, seq, second, offset in (("a", 0, 1, 5), ("b", 0, 2, 90), ("a", 1, 3, 30))
+        ),
     )
     assert plain(lower_bounds(spans), "group_id", "ts", "lag", "kind") == [
         ("a", at(1).replace(tzinfo=None), 0, "lower_bound"),
