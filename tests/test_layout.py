@@ -120,27 +120,27 @@ TESTED_ELSEWHERE: dict[str, tuple[str, str]] = {
 # A part that needs more raises its number in a commit that says why.
 BUDGETS: dict[tuple[str, ...], int] = {
     ("groupsdk/*.py", "groupsdk/settings", "groupsdk/assignment/*.py"): 4_675,
-    ("groupsdk/wire",): 10_700,
-    ("groupsdk/member",): 5_565,
-    ("groupsdk/drivers",): 5_630,
+    ("groupsdk/wire",): 10_675,
+    ("groupsdk/member",): 5_515,
+    ("groupsdk/drivers",): 5_595,
     ("groupsdk/consumer",): 6_055,
-    ("groupsdk/connect",): 10_675,
-    ("assignors", "groupsdk/assignment/check"): 8_755,
-    ("groupsdk/broker",): 29_130,
+    ("groupsdk/connect",): 10_575,
+    ("assignors", "groupsdk/assignment/check"): 8_745,
+    ("groupsdk/broker",): 28_700,
     # objectives, standstills and the groups' state at the end of the log; a lakehouse, by both engines, with the log itself
-    ("groupsdk/history",): 18_515,
+    ("groupsdk/history",): 18_260,
     (
         "groupsdk/admin",
         "groupsdk/cli",
         "groupsdk/web",
         "groupsdk/telemetry",
         "groupsdk/http",
-    ): 12_820,
+    ): 12_785,
     ("groupsdk/testing",): 4_865,
     ("groupsdk/election",): 440,
-    ("groupsdk/shards",): 5_080,
+    ("groupsdk/shards",): 5_010,
     ("groupsdk/verdict",): 2_605,
-    ("tests",): 154_840,
+    ("tests",): 151_130,
 }
 MAX_MODULES = 589
 LONG_MODULE = 800
