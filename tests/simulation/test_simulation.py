@@ -54,6 +54,15 @@ def test_power_that_fails_after_a_kill_takes_what_was_never_synced() -> None:
     random_run(91_795_722_211_717)
 
 
+def test_late_plan_of_a_lost_generation_is_taken_for_the_one_of_its_number() -> None:
+    """As in Kafka (`tests/kafka/test_lost_generation.py`): members that it does not name get nothing."""
+    world = random_run(39_000_100_900_765, harsh=True)
+    assert any(
+        each.generation == 2 and sorted(map(len, each.members.values())) == [0, 0, 1, 1]
+        for each in world.watch.history
+    )
+
+
 def test_seed_repeats_its_run() -> None:
     one, two = random_run(7), random_run(7)
     assert one.report("") == two.report("")
