@@ -16,6 +16,8 @@ _WORD = 0xFFFFFFFF
 _DOUBLE_WORD = 0xFFFFFFFFFFFFFFFF
 _FIRST_BINS = 16
 _FIBONACCI = 0x9E3779B97F4A7C15
+_KEPT_CHARS = 256
+"""Hashes of longer texts, which clients choose up to 32 KiB, are not kept with them."""
 
 
 K = TypeVar("K", bound=Hashable)
@@ -32,9 +34,13 @@ def uuid_hash(topic_id: UUID) -> int:
     return folded >> 32 ^ folded & _WORD
 
 
-@lru_cache(maxsize=16_384)
 def text_hash(text: str) -> int:
     """Return the hash code of a Java String, unsigned; cached, since a group's members are sorted at every epoch."""
+    return _kept_hash(text) if len(text) <= _KEPT_CHARS else java_hash(text) & _WORD
+
+
+@lru_cache(maxsize=16_384)
+def _kept_hash(text: str) -> int:
     return java_hash(text) & _WORD
 
 
