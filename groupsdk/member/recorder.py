@@ -23,12 +23,11 @@ acknowledges."""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RebalanceEvent:
-    """One rebalance as one member saw it. Times are milliseconds of the member's clock."""
+    """One rebalance that has ended, as one member saw it. Times are milliseconds of the member's clock."""
 
     started_ms: int
     """When the member began to prepare its join, or to reconcile."""
-    ended_ms: int | None
-    """When it ended; None while it is in progress."""
+    ended_ms: int
     reason: str
     """Why it began: the member's own reason to rejoin, or what the coordinator said."""
     generation_before: int
@@ -61,14 +60,14 @@ class RebalanceEvent:
         return _date(self.started_ms + self.epoch_offset_ms)
 
     @property
-    def ended_at(self) -> datetime | None:
-        """Return when it ended, as a date in UTC; None while it is in progress."""
-        return None if self.ended_ms is None else _date(self.ended_ms + self.epoch_offset_ms)
+    def ended_at(self) -> datetime:
+        """Return when it ended, as a date in UTC."""
+        return _date(self.ended_ms + self.epoch_offset_ms)
 
     @property
-    def duration_ms(self) -> int | None:
-        """Return how long the whole rebalance took; None while it is in progress."""
-        return None if self.ended_ms is None else self.ended_ms - self.started_ms
+    def duration_ms(self) -> int:
+        """Return how long the whole rebalance took."""
+        return self.ended_ms - self.started_ms
 
     def summary(self) -> str:
         """Return one line for the log."""

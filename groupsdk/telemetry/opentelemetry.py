@@ -129,8 +129,7 @@ class RebalanceTracer:
             member = self._member()
             if member is None:
                 return 0
-            events = [each for each in member.events() if each.ended_ms is not None]
-            new = _after(events, self._last)
+            new = _after(member.events(), self._last)
             snapshot = member.snapshot()
             for event in new:
                 self._record(event, snapshot)
@@ -174,10 +173,12 @@ class RebalanceTracer:
             phase = self._tracer.start_span(name, context=context, start_time=wall_ns(at_ms))
             at_ms += spent_ms
             phase.end(wall_ns(at_ms))
-        span.end(wall_ns(event.ended_ms if event.ended_ms is not None else at_ms))
+        span.end(wall_ns(event.ended_ms))
 
 
-def _after(events: list[RebalanceEvent], last: RebalanceEvent | None) -> list[RebalanceEvent]:
+def _after(
+    events: tuple[RebalanceEvent, ...], last: RebalanceEvent | None
+) -> tuple[RebalanceEvent, ...]:
     """Return the events after a given one, or all if that one is no longer kept."""
     for place in range(len(events) - 1, -1, -1):
         if events[place] == last:
