@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, fields
-from math import isfinite
 from typing import TYPE_CHECKING, Any, Final, Unpack
 
 from groupsdk.errors import ConfigError
@@ -171,7 +170,8 @@ def _check_number(
 ) -> None:
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise ConfigError(f"{_dotted(name)} must be a number, not {value!r}")
-    if not isfinite(value) or not least <= value <= most or (above and value == least):
+    # not so for what is no number, as well
+    if not least <= value <= most or (above and value == least):
         raise ConfigError(
             f"{_dotted(name)} must be {'over' if above else 'from'} {least:g} and at most {most:g}, not {value!r}"
         )

@@ -46,6 +46,8 @@ def test_a_member_config_is_taken_with_the_workers_own_keywords() -> None:
         ({"standbys": 1.5}, "standbys must be an integer from 0 to .*, not 1.5"),
         ({"capacity": 0}, "capacity must be over 0"),
         ({"capacity": float("nan")}, "capacity must be over 0"),
+        ({"capacity": 10**400}, "capacity must be over 0"),
+        ({"load.threshold": "1" * 400}, "load.threshold must be from 1"),
         ({"load.threshold": 0.5}, "load.threshold must be from 1"),
         ({"load.move.budget": "x"}, "load.move.budget must be a number"),
         ({"max.shards": -1}, "max.shards must be an integer from 0"),
