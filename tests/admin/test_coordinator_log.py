@@ -287,7 +287,8 @@ def test_an_archive_is_read_as_far_as_its_writer_says(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"has lost day=1970-01-01/b\.parquet, which its _spark"):
         read_archive_files(tmp_path)
     # an entry of the log may take a file back
-    (log / "2").write_text("v1\n" + json.dumps({"path": path, "action": "delete"}))
+    gone = "file:///elsewhere/raw_records/day%3D1970-01-01/b.parquet"
+    (log / "2").write_text("v1\n" + json.dumps({"path": gone, "action": "delete"}))
     assert [each.offset for each in read_archive_files(tmp_path)] == [0]
 
 
