@@ -31,10 +31,6 @@ TESTED_ELSEWHERE: dict[str, tuple[str, str]] = {
         "tests/broker/coordinator/classic/test_member_requests.py",
         "each request has one",
     ),
-    "groupsdk/broker/coordinator/hash_order.py": (
-        "tests/broker/coordinator/consumer/test_server_assignors_against_kafka.py",
-        "Kafka's assignors decide by it",
-    ),
     "groupsdk/broker/coordinator/consumer": (
         "tests/broker/coordinator/consumer/test_golden_sequences.py",
         "each request goes through most of it",
