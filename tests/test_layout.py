@@ -114,6 +114,8 @@ TESTED_ELSEWHERE: dict[str, tuple[str, str]] = {
 
 # The most lines of Python that each part of the library may have, and the tests: what a reader has to hold.
 # A part that needs more raises its number in a commit that says why.
+# Shards, the verdict, the lakehouse, the live pages and the commands for operators are some 15,000 of these lines; of the rest,
+# searches for what stands twice, or only tests use, found less than one in a hundred at the last reading.
 BUDGETS: dict[tuple[str, ...], int] = {
     ("groupsdk/*.py", "groupsdk/settings", "groupsdk/assignment/*.py"): 4_675,
     ("groupsdk/wire",): 10_675,
